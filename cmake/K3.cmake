@@ -21,8 +21,19 @@ function(k3_library name)
   target_compile_options(${name} PRIVATE ${ARG_OPTIONS})
 endfunction()
 
+# Every ctest entry runs with these. K3_SHARED is where the large test data lies, if anywhere.
+set(K3_TEST_ENVIRONMENT "K3_SHARED=${K3_SHARED}")
+if(K3_SANITIZE MATCHES thread)
+  list(APPEND K3_TEST_ENVIRONMENT
+    "TSAN_OPTIONS=halt_on_error=1:suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp")
+elseif(K3_SANITIZE)
+  list(APPEND K3_TEST_ENVIRONMENT "ASAN_OPTIONS=detect_stack_use_after_return=1"
+    "UBSAN_OPTIONS=print_stacktrace=1" "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/lsan.supp")
+endif()
+
 # k3_test(NAME SOURCES a_test.cc ... [DEPS target ...] [LABELS threads slow ...] [TIMEOUT s])
-# One ctest entry per binary. Label `threads` also runs under TSan.
+# One ctest entry per binary. Label `threads` also runs under TSan, `gpu` only where a GPU is,
+# `law` longer under `./dev law` (it reads K3_LAW_SECONDS).
 function(k3_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
@@ -32,6 +43,24 @@ function(k3_test name)
   target_link_libraries(${name} PRIVATE k3_flags ${ARG_DEPS} GTest::gmock GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+    ENVIRONMENT "${K3_TEST_ENVIRONMENT}")
+  foreach(label threads gpu)
+    if(label IN_LIST ARG_LABELS)
+      add_dependencies(k3_${label}_tests ${name})
+    endif()
+  endforeach()
+endfunction()
+
+# k3_python_test(NAME SCRIPT x_test.py [ARGS ...] [LABELS ...]): Debian's own interpreter, because
+# apt's modules (grpc, protobuf, numpy) belong to it. Scripts say nothing about sanitizers.
+function(k3_python_test name)
+  cmake_parse_arguments(ARG "" "SCRIPT" "ARGS;LABELS" ${ARGN})
+  if(K3_SANITIZE)
+    return()
+  endif()
+  add_test(NAME ${name} COMMAND /usr/bin/python3 -B ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_SCRIPT}
+    ${ARG_ARGS} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 300
     ENVIRONMENT "${K3_TEST_ENVIRONMENT}")
 endfunction()
 
