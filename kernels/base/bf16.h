@@ -1,4 +1,5 @@
-// bfloat16 as stored: the upper half of a float. Widening is exact; narrowing rounds to nearest even.
+// bfloat16 as stored: the upper half of a float. Widening is exact; narrowing rounds to nearest
+// even.
 #pragma once
 #include <bit>
 #include <cstdint>

@@ -17,7 +17,7 @@ enum class Code {
   kDataLoss,           // truncated or damaged bytes
   kUnimplemented,      // known to the format or the protocol, not built
   kCancelled,
-  kInternal,           // we are wrong, but the process may live (NaN logits)
+  kInternal,  // we are wrong, but the process may live (NaN logits)
 };
 
 struct [[nodiscard]] Error {

@@ -18,28 +18,48 @@ enum class DType : std::uint8_t { kF32, kBf16, kU8, kI32 };
 constexpr std::int64_t SizeOf(DType dtype) {
   switch (dtype) {
     case DType::kF32:
-    case DType::kI32: return 4;
-    case DType::kBf16: return 2;
-    case DType::kU8: return 1;
+    case DType::kI32:
+      return 4;
+    case DType::kBf16:
+      return 2;
+    case DType::kU8:
+      return 1;
   }
   return 0;
 }
 
 constexpr const char* NameOf(DType dtype) {
   switch (dtype) {
-    case DType::kF32: return "F32";
-    case DType::kBf16: return "BF16";
-    case DType::kU8: return "U8";
-    case DType::kI32: return "I32";
+    case DType::kF32:
+      return "F32";
+    case DType::kBf16:
+      return "BF16";
+    case DType::kU8:
+      return "U8";
+    case DType::kI32:
+      return "I32";
   }
   return "?";
 }
 
-template <typename T> struct DTypeOf;
-template <> struct DTypeOf<float> { static constexpr DType value = DType::kF32; };
-template <> struct DTypeOf<Bf16> { static constexpr DType value = DType::kBf16; };
-template <> struct DTypeOf<std::uint8_t> { static constexpr DType value = DType::kU8; };
-template <> struct DTypeOf<std::int32_t> { static constexpr DType value = DType::kI32; };
+template <typename T>
+struct DTypeOf;
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = DType::kF32;
+};
+template <>
+struct DTypeOf<Bf16> {
+  static constexpr DType value = DType::kBf16;
+};
+template <>
+struct DTypeOf<std::uint8_t> {
+  static constexpr DType value = DType::kU8;
+};
+template <>
+struct DTypeOf<std::int32_t> {
+  static constexpr DType value = DType::kI32;
+};
 
 struct ConstTensor {
   const void* data = nullptr;
