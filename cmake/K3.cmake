@@ -9,7 +9,8 @@ target_compile_options(k3_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wpedantic -Werror -ffp-contract=off>)
 if(K3_SANITIZE)
   target_compile_options(k3_flags INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${K3_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${K3_SANITIZE}>
+    $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer -fno-sanitize-recover=all>)
   target_link_options(k3_flags INTERFACE -fsanitize=${K3_SANITIZE})
 endif()
 
@@ -28,7 +29,8 @@ if(K3_SANITIZE MATCHES thread)
     "TSAN_OPTIONS=halt_on_error=1:suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp")
 elseif(K3_SANITIZE)
   list(APPEND K3_TEST_ENVIRONMENT "ASAN_OPTIONS=detect_stack_use_after_return=1"
-    "UBSAN_OPTIONS=print_stacktrace=1" "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/lsan.supp")
+    "UBSAN_OPTIONS=print_stacktrace=1"
+    "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/lsan.supp")
 endif()
 
 # k3_test(NAME SOURCES a_test.cc ... [DEPS target ...] [LABELS threads slow ...] [TIMEOUT s])
@@ -71,6 +73,7 @@ function(k3_bench name)
     return()
   endif()
   add_executable(${name} EXCLUDE_FROM_ALL ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE k3_flags ${ARG_DEPS} benchmark::benchmark benchmark::benchmark_main)
+  target_link_libraries(${name} PRIVATE k3_flags ${ARG_DEPS}
+    benchmark::benchmark benchmark::benchmark_main)
   add_dependencies(k3_benches ${name})
 endfunction()

@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""clang-tidy over what changed, inside a time box, saying which files it read and which it did not.
+
+Changed means: since --base; else since the merge base with origin/main; where that is HEAD itself
+(a fresh clone), every unit counts, those of the newest commits first. Units that include gRPC or
+Beast are left out: each takes a minute and the faults found are the libraries' own.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+LEFT_OUT = re.compile(r"^(proto/|server/(grpc|http|ctl)/|build/)|_pb2?\.cc$|\.pb\.cc$")
+BUDGET_SECONDS = 140
+
+
+def git(*words):
+    done = subprocess.run(["git", *words], capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def changed_paths(base):
+    """Paths changed since `base`, committed or not; None when everything counts."""
+    base = base or git("merge-base", "HEAD", "origin/main")
+    if not base or base == git("rev-parse", "HEAD"):
+        return None
+    return set(git("diff", "--name-only", base).splitlines()) | set(
+        git("ls-files", "-o", "--exclude-standard").splitlines())
+
+
+def units_to_read(units, changed):
+    """Changed units, and the siblings x*.cc of a changed x.h, which are who reads it."""
+    if changed is None:
+        return set(units)
+    stems = [path[:-2] for path in changed if path.endswith(".h")]
+    return {u for u in units if u in changed or any(u.startswith(stem) for stem in stems)}
+
+
+def newest_first():
+    """Place of each path in the history, newest commit first."""
+    seen = git("log", "--format=", "--name-only").splitlines()
+    return {path: place for place, path in reversed(list(enumerate(seen)))}
+
+
+def in_reading_order(units):
+    """Code before tests, then the newest first: what a time box should spend itself on."""
+    age = newest_first()
+    return sorted(units, key=lambda u: (u.endswith(("_test.cc", "_bench.cc")), age.get(u, -1), u))
+
+
+def read_unit(build, unit, deadline):
+    if time.monotonic() > deadline:
+        return unit, None, ""
+    done = subprocess.run(["clang-tidy", "-p", build, "--quiet", unit], check=False,
+                          capture_output=True, text=True)
+    return unit, done.returncode == 0, done.stdout
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--build", required=True, help="folder with compile_commands.json")
+    arguments.add_argument("--base", default="", help="commit to compare with")
+    arguments.add_argument("--jobs", type=int, default=2)
+    given = arguments.parse_args()
+
+    commands = json.loads(pathlib.Path(given.build, "compile_commands.json").read_text("utf-8"))
+    units = {os.path.relpath(command["file"]) for command in commands}
+    units = {u for u in units if u.endswith(".cc") and not u.startswith("..")}
+    wanted = units_to_read(units, changed_paths(given.base))
+    left_out = {u for u in wanted if LEFT_OUT.search(u)}
+
+    deadline = time.monotonic() + BUDGET_SECONDS
+    clean, faulty, unread = [], [], []
+    with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
+        order = in_reading_order(wanted - left_out)
+        for unit, ok, said in pool.map(lambda u: read_unit(given.build, u, deadline), order):
+            (unread if ok is None else clean if ok else faulty).append(unit)
+            if ok is False:
+                print(said)
+    print(f"clang-tidy: {len(clean)} clean, {len(faulty)} faulty, of {len(wanted)} changed units")
+    for title, names in (("faulty", faulty), ("NOT CHECKED, the time box is over", unread),
+                         ("NOT CHECKED, units of gRPC, Beast or generated code", left_out)):
+        if names:
+            print(f"  {title}: {' '.join(sorted(names))}")
+    return bool(faulty)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
