@@ -1,0 +1,45 @@
+// Where one request's output waits for its consumer: the engine thread puts, one consumer takes.
+//   1. Exactly one Finished comes, last; the engine never touches the box after putting it.
+//   2. The box is bounded by its request: it holds at most max_new_tokens ids.
+//   3. `wake` is called on the engine thread when something lies in a box that was empty; it must
+//   be
+//      quick and must not call back into the engine.
+#pragma once
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "runtime/schedule/request.h"
+
+namespace k3::runtime {
+
+class Outbox {
+ public:
+  struct Batch {
+    std::optional<Started> started;
+    std::vector<Token> tokens;
+    std::optional<Finished> finished;
+    bool empty() const { return !started && tokens.empty() && !finished; }
+  };
+
+  explicit Outbox(std::function<void()> wake) : wake_(std::move(wake)) {}
+  Outbox(const Outbox&) = delete;
+  Outbox& operator=(const Outbox&) = delete;
+
+  Batch Take();  // everything since the last Take, in order; may be empty
+
+  void Put(const Started& started);  // engine thread, likewise below
+  void Put(Token token);
+  void Put(const Finished& finished);
+
+ private:
+  template <typename Change>
+  void Add(const Change& change);
+
+  std::function<void()> wake_;
+  std::mutex mutex_;
+  Batch waiting_;  // guarded by mutex_
+};
+
+}  // namespace k3::runtime
