@@ -1,8 +1,10 @@
 // What config.json of a released K3 checkpoint says about the text model, checked.
 // Names follow the keys of `text_config`; layer lists become 0-based kinds here, once.
 //   1. Every field the text model uses must be present; an absent one is an error, never a default.
-//   2. All faults of one file are reported together, each with its key, value and what was expected.
+//   2. All faults of one file are reported together, each with its key, value and what was
+//   expected.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -18,11 +20,12 @@ struct ModelConfig {
   int num_hidden_layers;
   int hidden_size;
   int vocab_size;
-  int intermediate_size;      // dense MLP, layers < first_k_dense_replace
+  int intermediate_size;  // dense MLP, layers < first_k_dense_replace
   int first_k_dense_replace;
   float rms_norm_eps;         // every norm but the two of mla_latent_norm_eps
-  float mla_latent_norm_eps;  // q_a_layernorm and kv_a_layernorm: 1e-6, the reference class default;
-                              // not a key of the release (architecture notes 2.6); key honoured if given
+  float mla_latent_norm_eps;  // q_a_layernorm and kv_a_layernorm: 1e-6, the reference class
+                              // default; not a key of the release (architecture notes 2.6); key
+                              // honoured if given
   std::int64_t max_position_embeddings;
 
   float situ_beta;         // activation_situ_beta
@@ -68,6 +71,9 @@ struct ModelConfig {
   int num_mla_layers() const;
   bool is_dense(int layer) const { return layer < first_k_dense_replace; }
 };
+
+// The release has 5 KB; anything near this limit is not a config.json.
+inline constexpr std::size_t kMaxConfigBytes = 16 << 20;
 
 // `json` is the text of config.json; `path` is for messages.
 Result<ModelConfig> ParseModelConfig(std::string_view json, std::string_view path);

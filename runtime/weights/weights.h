@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/base/tensor.h"
+#include "kernels/experts/experts.h"
 
 namespace k3::runtime {
 
@@ -29,30 +30,19 @@ struct KdaWeights {
 };
 
 struct MlaWeights {
-  ConstTensor q_a_proj;  // BF16 [q_lora, hidden]
-  ConstTensor q_a_norm;  // BF16 [1, q_lora]
-  ConstTensor q_b_proj;  // BF16 [H*(nope+rope), q_lora]
-  ConstTensor kv_a_proj; // BF16 [kv_lora+rope, hidden]
-  ConstTensor kv_a_norm; // BF16 [1, kv_lora]
-  ConstTensor kv_b_proj; // BF16 [H*(nope+v), kv_lora]
-  ConstTensor g_proj;    // BF16 [H*v, hidden]
-  ConstTensor o_proj;    // BF16 [hidden, H*v]
+  ConstTensor q_a_proj;   // BF16 [q_lora, hidden]
+  ConstTensor q_a_norm;   // BF16 [1, q_lora]
+  ConstTensor q_b_proj;   // BF16 [H*(nope+rope), q_lora]
+  ConstTensor kv_a_proj;  // BF16 [kv_lora+rope, hidden]
+  ConstTensor kv_a_norm;  // BF16 [1, kv_lora]
+  ConstTensor kv_b_proj;  // BF16 [H*(nope+v), kv_lora]
+  ConstTensor g_proj;     // BF16 [H*v, hidden]
+  ConstTensor o_proj;     // BF16 [hidden, H*v]
 };
 
 struct MlpWeights {
   ConstTensor gate_proj, up_proj;  // BF16 [width, hidden]
   ConstTensor down_proj;           // BF16 [hidden, width]
-};
-
-// One MXFP4 matrix [out, in]: U8 [out, in/2] nibbles, low first, and U8 [out, in/32] E8M0 scales.
-struct Mxfp4Weight {
-  ConstTensor packed;
-  ConstTensor scale;
-};
-
-struct ExpertWeights {
-  Mxfp4Weight w1, w3;  // gate, up [expert width, latent]
-  Mxfp4Weight w2;      // down [latent, expert width]
 };
 
 struct MoeWeights {
@@ -62,7 +52,7 @@ struct MoeWeights {
   ConstTensor norm;         // BF16 [1, latent]
   ConstTensor up_proj;      // BF16 [hidden, latent]
   MlpWeights shared;
-  std::vector<ExpertWeights> experts;  // [E]
+  std::vector<kernels::ExpertWeights> experts;  // [E]
 };
 
 struct LayerWeights {
