@@ -1,9 +1,10 @@
 // Where one request's output waits for its consumer: the engine thread puts, one consumer takes.
 //   1. Exactly one Finished comes, last; the engine never touches the box after putting it.
 //   2. The box is bounded by its request: it holds at most max_new_tokens ids.
-//   3. `wake` is called on the engine thread when something lies in a box that was empty; it must
+//   3. `wake` is called on the engine thread when something lies in a box that was empty. It must
 //   be
-//      quick and must not call back into the engine.
+//      quick, must not call back into the engine, and must own whatever it touches: it may still
+//      run when the consumer has already taken the Finished and destroyed the box.
 #pragma once
 #include <functional>
 #include <mutex>

@@ -1,0 +1,96 @@
+#include "runtime/schedule/fake_executor.h"
+
+#include "kernels/base/check.h"
+
+namespace k3::runtime {
+namespace {
+
+using cache::kBlockTokens;
+
+std::uint64_t Mix(std::uint64_t hash, Token token) {
+  std::uint64_t z = hash + 0x9e3779b97f4a7c15U + static_cast<std::uint64_t>(token);
+  z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9U;
+  z = (z ^ (z >> 27U)) * 0x94d049bb133111ebU;
+  return z ^ (z >> 31U);
+}
+
+std::uint64_t HashOf(std::span<const Token> tokens, std::uint64_t hash = 0) {
+  for (const Token token : tokens) hash = Mix(hash, token);
+  return hash;
+}
+
+}  // namespace
+
+FakeExecutor::FakeExecutor(int num_pages, int num_slots, int vocabulary, int nan_every)
+    : pages_(static_cast<std::size_t>(num_pages)),
+      windows_(static_cast<std::size_t>(num_slots)),
+      vocabulary_(vocabulary),
+      nan_every_(nan_every) {}
+
+FakeExecutor::Page& FakeExecutor::At(PageId id) {
+  const auto index = static_cast<std::size_t>(id);
+  K3_CHECK(index < pages_.size());
+  return pages_[index];
+}
+
+Token FakeExecutor::NextToken(std::span<const Token> tokens) const {
+  const std::uint64_t hash = HashOf(tokens);
+  if (nan_every_ > 0 && hash % static_cast<std::uint64_t>(nan_every_) == 0) return kNoToken;
+  return static_cast<Token>((hash >> 8U) % static_cast<std::uint64_t>(vocabulary_));
+}
+
+StepResult FakeExecutor::Run(const Plan& plan) {
+  for (const PageId id : plan.zero) At(id) = {.clean = true};
+  StepResult result;
+  for (const PlanRun& run : plan.runs) {
+    for (int i = 0; i < static_cast<int>(run.tokens.size()); ++i) Step(run, i);
+    std::optional<Token> token;
+    if (run.sample) {
+      std::vector<Token> read;
+      const int length = run.position + static_cast<int>(run.tokens.size());
+      for (int p = 0; p < length; ++p) {
+        const Page& page = At(run.latent_pages[static_cast<std::size_t>(p / kBlockTokens)]);
+        read.push_back(page.latents[static_cast<std::size_t>(p % kBlockTokens)]);
+      }
+      K3_CHECK(run.sample->position == length);
+      token = NextToken(read);
+    }
+    result.tokens.push_back(token);
+  }
+  return result;
+}
+
+void FakeExecutor::Write(PageId id, int row, Token token) {
+  Page& page = At(id);
+  if (row == 0) K3_CHECK(page.clean);  // a block begins on a page zeroed for it
+  K3_CHECK(static_cast<int>(page.latents.size()) == row);
+  page.latents.push_back(token);
+  page.clean = false;
+}
+
+void FakeExecutor::Step(const PlanRun& run, int offset) {
+  const int position = run.position + offset;
+  const Token token = run.tokens[static_cast<std::size_t>(offset)];
+  const auto block = static_cast<std::size_t>(position / kBlockTokens);
+  K3_CHECK(block < run.latent_pages.size());
+  Write(run.latent_pages[block], position % kBlockTokens, token);
+
+  std::vector<Token>& window = windows_[static_cast<std::size_t>(run.slot)];
+  if (position % kBlockTokens == 0) window.clear();
+  K3_CHECK(static_cast<int>(window.size()) == position % kBlockTokens);
+  window.push_back(token);
+  const int grid = position / kBlockTokens * kBlockTokens;
+  for (std::size_t i = 0; i < run.state_source.size(); ++i) {
+    // A run folds its first grid point from the source, later ones from its own target.
+    const bool first = run.position / kBlockTokens == position / kBlockTokens;
+    const Page before = At(first ? run.state_source[i] : run.state_target[i]);
+    K3_CHECK(before.state_position == grid);
+    if (static_cast<int>(window.size()) < kBlockTokens) continue;
+    Page& after = At(run.state_target[i]);
+    after.state_hash = HashOf(window, before.state_hash);
+    after.state_position = grid + kBlockTokens;
+    after.clean = false;
+  }
+}
+
+}  // namespace k3::runtime

@@ -1,0 +1,40 @@
+// An executor without a model, for laws: a "latent" is the token itself, a "state" is a hash of all
+// tokens up to its grid point, a window the tokens since. It checks every plan against what the
+// pages really hold, and the token it samples is a hash of the sequence as read back from there:
+// so a wrong page, slot, position or missing zeroing changes the output or aborts.
+#pragma once
+#include <map>
+#include <vector>
+
+#include "runtime/schedule/plan.h"
+
+namespace k3::runtime {
+
+class FakeExecutor final : public Executor {
+ public:
+  // Tokens are below `vocabulary`; every `nan_every`-th hash answers kNoToken (0: never).
+  FakeExecutor(int num_pages, int num_slots, int vocabulary, int nan_every = 0);
+
+  StepResult Run(const Plan& plan) override;
+
+  // What a sequence that has read `tokens` says next.
+  Token NextToken(std::span<const Token> tokens) const;
+
+ private:
+  struct Page {
+    bool clean = false;          // zeroed and not written since
+    std::vector<Token> latents;  // a block's rows, as far as written
+    std::uint64_t state_hash = 0;
+    int state_position = 0;
+  };
+  Page& At(PageId id);
+  void Write(PageId id, int row, Token token);
+  void Step(const PlanRun& run, int offset);
+
+  std::vector<Page> pages_;
+  std::vector<std::vector<Token>> windows_;  // rows since the grid, by slot
+  int vocabulary_;
+  int nan_every_;
+};
+
+}  // namespace k3::runtime

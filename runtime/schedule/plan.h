@@ -1,0 +1,65 @@
+// What one step does, decided; and what came of it. Plain data: ids, lengths, tokens. Spans point
+// into the scheduler's sequences and are good until Advance().
+#pragma once
+#include <optional>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "cache/types.h"
+#include "runtime/schedule/request.h"
+
+namespace k3::runtime {
+
+using cache::PageId;
+
+// How to choose the token that follows a run's last row.
+struct SampleSpec {
+  SamplingOptions options;
+  int position = 0;  // of the token being chosen
+};
+
+// Consecutive positions of one sequence: a prefill chunk or a decode row.
+struct PlanRun {
+  RequestId sequence{};
+  int slot = 0;      // its window, 0..max_num_seqs-1
+  int position = 0;  // of tokens[0]; the sequence's computed length so far
+  std::span<const Token> tokens;
+  std::span<const PageId> latent_pages;  // at least one per block up to the run's last row
+  std::span<const PageId> state_source;  // KDA state at the last grid point <= position
+  std::span<const PageId> state_target;  // where the grid points of this run are folded
+  std::optional<SampleSpec> sample;      // the last row's logits are wanted
+};
+
+struct Plan {
+  std::vector<PageId> zero;  // pages taken since the last step, to be zeroed before it
+  std::vector<PlanRun> runs;
+  bool empty() const { return runs.empty(); }
+  int num_rows() const {
+    std::size_t rows = 0;
+    for (const PlanRun& run : runs) rows += run.tokens.size();
+    return static_cast<int>(rows);
+  }
+};
+
+// One entry per run of the plan, in its order; empty where no token was asked for. A token of -1
+// says that the logits were not finite.
+struct StepResult {
+  std::vector<std::optional<Token>> tokens;
+};
+inline constexpr Token kNoToken = -1;
+
+// What a step means to one request. A Finished's timings are the engine's to fill in.
+struct Emission {
+  RequestId request{};
+  std::variant<Started, Token, Finished> what;
+};
+
+// Runs plans. The real one drives a model; the fake one of the tests checks the plan itself.
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  virtual StepResult Run(const Plan& plan) = 0;
+};
+
+}  // namespace k3::runtime
