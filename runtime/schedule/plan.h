@@ -28,12 +28,22 @@ struct PlanRun {
   std::span<const PageId> latent_pages;  // at least one per block up to the run's last row
   std::span<const PageId> state_source;  // KDA state at the last grid point <= position
   std::span<const PageId> state_target;  // where the grid points of this run are folded
-  std::optional<SampleSpec> sample;      // the last row's logits are wanted
+  int logit_rows = 0;                    // how many of its last rows want logits
+  std::optional<SampleSpec> sample;      // choose a token from the last row's; needs logit_rows >= 1
+};
+
+// A snapshot on the way: when run `run` of the plan passes grid position `position`, the KDA state
+// is also written to `pages`. A chunk is never cut for one.
+struct PlanExport {
+  int run = 0;
+  int position = 0;  // multiple of 16
+  std::span<const PageId> pages;
 };
 
 struct Plan {
   std::vector<PageId> zero;  // pages taken since the last step, to be zeroed before it
   std::vector<PlanRun> runs;
+  std::vector<PlanExport> exports;
   bool empty() const { return runs.empty(); }
   int num_rows() const {
     std::size_t rows = 0;
