@@ -15,7 +15,7 @@ endif()
 
 set(CMAKE_CUDA_COMPILER ${K3_NVCC})
 set(CMAKE_CUDA_ARCHITECTURES 90a)
-set(CMAKE_CUDA_STANDARD 20)
-set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 enable_language(CUDA)
+# By hand: CMake 3.25 does not know that nvcc speaks C++20.
+string(APPEND CMAKE_CUDA_FLAGS " -std=c++20")
 find_package(CUDAToolkit 12.8 REQUIRED)

@@ -7,6 +7,9 @@ target_include_directories(k3_flags INTERFACE ${PROJECT_SOURCE_DIR})
 # -ffp-contract=off: an fma is written where one is meant, nowhere else (design, section 6).
 target_compile_options(k3_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wpedantic -Wno-missing-field-initializers -Werror -ffp-contract=off>)
+target_compile_options(k3_flags INTERFACE
+  "$<$<COMPILE_LANGUAGE:CUDA>:--fmad=false;--expt-relaxed-constexpr;-Werror=all-warnings>"
+  "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>")
 if(K3_SANITIZE)
   target_compile_options(k3_flags INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${K3_SANITIZE}>

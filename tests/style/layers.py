@@ -97,7 +97,7 @@ def cpp_faults(path, text):
     yield from namespace_faults(path, lines)
     if path.endswith((".h", ".cuh")) and "#pragma once" not in lines:
         yield f"{path}: a header begins with #pragma once"
-    if path.endswith("_test.cc") and "Kills:" not in text:
+    if path.endswith(("_test.cc", "_test.cu")) and "Kills:" not in text:
         yield f"{path}: no test says which wrong program it kills (// Kills: ...)"
     if room_of(path) == "tests":
         return
