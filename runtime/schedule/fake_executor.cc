@@ -1,5 +1,7 @@
 #include "runtime/schedule/fake_executor.h"
 
+#include <algorithm>
+
 #include "kernels/base/check.h"
 
 namespace k3::runtime {
@@ -37,6 +39,35 @@ Token FakeExecutor::NextToken(std::span<const Token> tokens) const {
   const std::uint64_t hash = HashOf(tokens);
   if (nan_every_ > 0 && hash % static_cast<std::uint64_t>(nan_every_) == 0) return kNoToken;
   return static_cast<Token>((hash >> 8U) % static_cast<std::uint64_t>(vocabulary_));
+}
+
+Outcome FakeExecutor::Alone(const Request& request, int max_model_len) const {
+  Outcome outcome;
+  std::vector<Token> tokens = request.prompt;
+  const int room = max_model_len - static_cast<int>(tokens.size());
+  const bool context = request.max_new_tokens.value_or(room + 1) > room;
+  const int limit = context ? room : *request.max_new_tokens;
+  const auto in = [](const std::vector<Token>& ids, Token token) {
+    return std::find(ids.begin(), ids.end(), token) != ids.end();
+  };
+  for (;;) {
+    const Token token = NextToken(tokens);
+    Finished end;
+    if (token == kNoToken) {
+      end.reason = FinishReason::kError;
+    } else if (in(request.eos_ids, token)) {
+      end.reason = FinishReason::kStopEos;
+    } else if (in(request.stop_ids, token)) {
+      end.reason = FinishReason::kStopToken;
+    } else {
+      tokens.push_back(token);
+      outcome.tokens.push_back(token);
+      if (static_cast<int>(outcome.tokens.size()) < limit) continue;
+      end.reason = context ? FinishReason::kLengthContext : FinishReason::kLengthMaxTokens;
+    }
+    outcome.finished = end;
+    return outcome;
+  }
 }
 
 StepResult FakeExecutor::Run(const Plan& plan) {

@@ -3,12 +3,18 @@
 // pages really hold, and the token it samples is a hash of the sequence as read back from there:
 // so a wrong page, slot, position or missing zeroing changes the output or aborts.
 #pragma once
-#include <map>
+#include <optional>
 #include <vector>
 
 #include "runtime/schedule/plan.h"
 
 namespace k3::runtime {
+
+struct Outcome {
+  std::vector<Token> tokens;
+  std::optional<Finished> finished;
+  int started = 0;
+};
 
 class FakeExecutor final : public Executor {
  public:
@@ -19,6 +25,9 @@ class FakeExecutor final : public Executor {
 
   // What a sequence that has read `tokens` says next.
   Token NextToken(std::span<const Token> tokens) const;
+
+  // What the request gets when nothing else runs: from the definition, without a scheduler.
+  Outcome Alone(const Request& request, int max_model_len) const;
 
  private:
   struct Page {

@@ -29,7 +29,7 @@ struct PlanRun {
   std::span<const PageId> state_source;  // KDA state at the last grid point <= position
   std::span<const PageId> state_target;  // where the grid points of this run are folded
   int logit_rows = 0;                    // how many of its last rows want logits
-  std::optional<SampleSpec> sample;      // choose a token from the last row's; needs logit_rows >= 1
+  std::optional<SampleSpec> sample;  // choose a token from the last row's; needs logit_rows >= 1
 };
 
 // A snapshot on the way: when run `run` of the plan passes grid position `position`, the KDA state

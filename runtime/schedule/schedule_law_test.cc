@@ -13,49 +13,12 @@
 namespace k3::runtime {
 namespace {
 
-struct Outcome {
-  std::vector<Token> tokens;
-  std::optional<Finished> finished;
-  int started = 0;
-};
-
 constexpr int kVocabulary = 50;
 constexpr int kNanEvery = 400;
 
 unsigned Seed() {
   const char* given = std::getenv("K3_LAW_SEED");
   return given != nullptr ? static_cast<unsigned>(std::stoul(given)) : std::random_device{}();
-}
-
-// What the request says when nothing else runs: straight from the definition, without a scheduler.
-Outcome Alone(const Request& request, int max_model_len) {
-  const FakeExecutor model(1, 1, kVocabulary, kNanEvery);
-  Outcome outcome;
-  std::vector<Token> tokens = request.prompt;
-  const int room = max_model_len - static_cast<int>(tokens.size());
-  const bool context = request.max_new_tokens.value_or(room + 1) > room;
-  const int limit = context ? room : *request.max_new_tokens;
-  const auto in = [](const std::vector<Token>& ids, Token t) {
-    return std::find(ids.begin(), ids.end(), t) != ids.end();
-  };
-  for (;;) {
-    const Token token = model.NextToken(tokens);
-    Finished end;
-    if (token == kNoToken) {
-      end.reason = FinishReason::kError;
-    } else if (in(request.eos_ids, token)) {
-      end.reason = FinishReason::kStopEos;
-    } else if (in(request.stop_ids, token)) {
-      end.reason = FinishReason::kStopToken;
-    } else {
-      tokens.push_back(token);
-      outcome.tokens.push_back(token);
-      if (static_cast<int>(outcome.tokens.size()) < limit) continue;
-      end.reason = context ? FinishReason::kLengthContext : FinishReason::kLengthMaxTokens;
-    }
-    outcome.finished = end;
-    return outcome;
-  }
 }
 
 class Law {
@@ -127,7 +90,7 @@ class Law {
 
   void Check(RequestId id, const Request& request) {
     const Outcome& got = outcomes_[id];
-    const Outcome want = Alone(request, limits_.max_model_len);
+    const Outcome want = executor_->Alone(request, limits_.max_model_len);
     ASSERT_TRUE(got.finished.has_value());
     EXPECT_EQ(got.finished->usage.completion_tokens, static_cast<int>(got.tokens.size()));
     if (got.finished->reason == FinishReason::kAborted) {
