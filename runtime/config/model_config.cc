@@ -205,8 +205,8 @@ void BindLayers(FieldReader& linear, const LayerLists& lists, ModelConfig& confi
   place("full_attn_layers", lists.full, AttentionKind::kMla);
   const auto missing = std::find(seen.begin(), seen.end(), 0);
   if (missing == seen.end()) return;
-  linear.Fault("kda_layers", expected + "; layer " +
-                                 std::to_string(missing - seen.begin() + 1) + " is in neither");
+  linear.Fault("kda_layers", expected + "; layer " + std::to_string(missing - seen.begin() + 1) +
+                                 " is in neither");
 }
 
 void ReadText(FieldReader& text, ModelConfig& config) {

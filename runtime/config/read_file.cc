@@ -1,11 +1,10 @@
 #include "runtime/config/read_file.h"
 
+#include <cerrno>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <system_error>
+#include <unistd.h>
 
 namespace k3::runtime {
 namespace {

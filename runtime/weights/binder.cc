@@ -8,11 +8,14 @@ namespace {
 
 std::string ExpectedShape(const TensorSpec& spec) {
   switch (spec.rule) {
-    case ShapeRule::kVector: return ShapeText({spec.cols});
-    case ShapeRule::kMatrix: return ShapeText({spec.rows, spec.cols});
+    case ShapeRule::kVector:
+      return ShapeText({spec.cols});
+    case ShapeRule::kMatrix:
+      return ShapeText({spec.rows, spec.cols});
     case ShapeRule::kConv:
       return ShapeText({spec.rows, spec.cols}) + " or " + ShapeText({spec.rows, 1, spec.cols});
-    case ShapeRule::kPadded: return "[n] with n at least " + std::to_string(spec.cols);
+    case ShapeRule::kPadded:
+      return "[n] with n at least " + std::to_string(spec.cols);
   }
   return "?";
 }
@@ -20,11 +23,14 @@ std::string ExpectedShape(const TensorSpec& spec) {
 bool ShapeFits(const TensorSpec& spec, const std::vector<std::int64_t>& shape) {
   using Shape = std::vector<std::int64_t>;
   switch (spec.rule) {
-    case ShapeRule::kVector: return shape == Shape{spec.cols};
-    case ShapeRule::kMatrix: return shape == Shape{spec.rows, spec.cols};
+    case ShapeRule::kVector:
+      return shape == Shape{spec.cols};
+    case ShapeRule::kMatrix:
+      return shape == Shape{spec.rows, spec.cols};
     case ShapeRule::kConv:
       return shape == Shape{spec.rows, spec.cols} || shape == Shape{spec.rows, 1, spec.cols};
-    case ShapeRule::kPadded: return shape.size() == 1 && shape[0] >= spec.cols;
+    case ShapeRule::kPadded:
+      return shape.size() == 1 && shape[0] >= spec.cols;
   }
   return false;
 }
@@ -96,8 +102,8 @@ void TensorBinder::FileFailed(const std::string& file, const Error& error) {
   file_failed_[static_cast<std::size_t>(number)] = true;
   faults_.Add(error);
   const auto lost = std::count(expected_file_.begin(), expected_file_.end(), number);
-  faults_.Add(error.code, dir_ + "/" + file + ": cannot be used, expected " +
-                              std::to_string(lost) + " tensors in it");
+  faults_.Add(error.code, dir_ + "/" + file + ": cannot be used, expected " + std::to_string(lost) +
+                              " tensors in it");
 }
 
 bool TensorBinder::CheckStored(const TensorSpec& spec, const StoredTensor& stored,

@@ -1,9 +1,8 @@
 #include "runtime/weights/checkpoint.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
+#include <unistd.h>
 #include <utility>
 
 #include "runtime/config/read_file.h"
@@ -22,7 +21,9 @@ constexpr std::uint64_t kWarmupStep = 32 << 20;
 constexpr std::uint8_t kNanScale = 255;
 constexpr std::int64_t kScaleSampleBytes = 4096;
 
-bool Exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
+bool Exists(const std::string& path) {
+  return access(path.c_str(), F_OK) == 0;
+}
 
 std::span<const std::uint8_t> BytesOf(const ConstTensor& tensor) {
   return {tensor.Row<std::uint8_t>(0), static_cast<std::size_t>(tensor.rows * tensor.cols)};
@@ -36,6 +37,13 @@ Error NanScale(const MappedFile& file, const std::uint8_t* scales) {
   const auto offset = reinterpret_cast<const std::byte*>(scales) - file.data();
   return {Code::kDataLoss, file.path() + ": the MXFP4 scales at byte " + std::to_string(offset) +
                                ": found 255 (not a number), expected 0 to 254"};
+}
+
+void TouchPages(const MappedFile& file, std::uint64_t begin, std::uint64_t end) {
+  file.WillNeed(begin, end - begin);
+  // Volatile, because a byte nobody uses need not be read.
+  const auto* data = reinterpret_cast<const volatile std::uint8_t*>(file.data());
+  for (std::uint64_t at = begin; at < end; at += kPageBytes) static_cast<void>(data[at]);
 }
 
 // One mixer's norm.weight * proj.weight, in fp32: products of two bf16 are exact there.
@@ -52,8 +60,7 @@ void DeriveMixer(const MixerSource& source, float* out, MixerWeights& mixer) {
 // Opens in steps; each notes its faults with the binder and later steps go on where they can.
 class CheckpointOpener {
  public:
-  CheckpointOpener(std::string dir, const OpenOptions& options)
-      : options_(options) {
+  CheckpointOpener(std::string dir, const OpenOptions& options) : options_(options) {
     while (dir.size() > 1 && dir.back() == '/') dir.pop_back();
     checkpoint_.dir_ = std::move(dir);
   }
@@ -82,6 +89,7 @@ class CheckpointOpener {
     checkpoint_.weights_ = std::move(bound_.text);
     CollectScales();
     if (const Result<Ok> scales = CheckScales(); !scales.ok()) return scales.error();
+    SetReadAhead();
     return std::move(checkpoint_);
   }
 
@@ -130,6 +138,7 @@ class CheckpointOpener {
     const Result<Ok> sampled = fingerprint.AddFile(file.value(), header.value().json);
     if (!sampled.ok()) return sampled.error();
     binder.Bind(name, file.value(), header.value());
+    file.value().Advise(MappedFile::ReadAhead::kOff);
     checkpoint_.files_.push_back(std::move(file).value());
     return static_cast<std::int64_t>(checkpoint_.files_.back().size());
   }
@@ -152,6 +161,10 @@ class CheckpointOpener {
     DeriveMixer(bound_.output_mixer, out, bound_.text.output_mixer);
   }
 
+  void SetReadAhead() const {
+    for (const MappedFile& file : checkpoint_.files_) file.Advise(MappedFile::ReadAhead::kOn);
+  }
+
   void CollectScales() {
     for (const LayerWeights& layer : checkpoint_.weights_.layers) {
       const auto* moe = std::get_if<MoeWeights>(&layer.ffn);
@@ -172,6 +185,7 @@ class CheckpointOpener {
       bytes += static_cast<std::int64_t>(scales.size());
     }
     const bool all = bytes <= Checkpoint::kFullScaleCheckBytes;
+    if (all) SetReadAhead();
     const auto per_layer = 3 * static_cast<std::size_t>(checkpoint_.config_.moe.num_experts);
     FaultList faults;
     for (std::size_t i = 0; i < checkpoint_.scales_.size(); ++i) {
@@ -209,7 +223,6 @@ Result<Ok> Checkpoint::Warmup(const ProgressCallback& progress) const {
   std::int64_t total = 0;
   for (const MappedFile& file : files_) total += static_cast<std::int64_t>(file.size());
   std::int64_t done = 0;
-  volatile std::uint8_t sink = 0;
   FaultList faults;
   for (const MappedFile& file : files_) {
     const auto* data = reinterpret_cast<const std::uint8_t*>(file.data());
@@ -217,19 +230,15 @@ Result<Ok> Checkpoint::Warmup(const ProgressCallback& progress) const {
                                    [](const auto& a, const auto* b) { return a.data() < b; });
     for (std::uint64_t begin = 0; begin < file.size(); begin += kWarmupStep) {
       const std::uint64_t end = std::min(begin + kWarmupStep, file.size());
-      if (progress) {
-        progress({static_cast<double>(done) / static_cast<double>(total), done, total,
-                  file.path()});
-      }
-      file.WillNeed(begin, end - begin);
-      for (std::uint64_t at = begin; at < end; at += kPageBytes) sink = data[at];
+      const double fraction = static_cast<double>(done) / static_cast<double>(total);
+      if (progress) progress({fraction, done, total, file.path()});
+      TouchPages(file, begin, end);
       for (; scales != scales_.end() && scales->data() < data + end; ++scales) {
         if (HasNan(*scales)) faults.Add(NanScale(file, scales->data()));
       }
       done += static_cast<std::int64_t>(end - begin);
     }
   }
-  static_cast<void>(sink);
   if (progress) progress({1.0, total, total, ""});
   if (!faults.empty()) return faults.ToError();
   return Ok{};

@@ -1,9 +1,8 @@
 #include "runtime/weights/fingerprint.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <array>
+#include <xxhash.h>
 
 namespace k3::runtime {
 namespace {
@@ -43,8 +42,7 @@ Result<Ok> Fingerprint::AddFile(const MappedFile& file, std::string_view header_
   for (int sample = 0; sample < kSamples; ++sample) {
     const auto index = static_cast<std::uint64_t>(sample);
     // Divided before multiplied: the product stays below the file's size.
-    const std::uint64_t offset =
-        sample == kSamples - 1 ? last : last / (kSamples - 1) * index;
+    const std::uint64_t offset = sample == kSamples - 1 ? last : last / (kSamples - 1) * index;
     const std::span<char> out(samples.data() + index * kSampleBytes, kSampleBytes);
     if (const Result<Ok> read = file.ReadAt(offset, out); !read.ok()) return read.error();
   }

@@ -53,7 +53,9 @@ bool HeaderSax::Refuse(const std::string& found) {
   return false;
 }
 
-bool HeaderSax::boolean(bool /*value*/) { return Refuse("true or false"); }
+bool HeaderSax::boolean(bool /*value*/) {
+  return Refuse("true or false");
+}
 
 bool HeaderSax::number_integer(number_integer_t value) {
   return Refuse("the number " + std::to_string(value));
@@ -63,7 +65,9 @@ bool HeaderSax::number_float(number_float_t /*value*/, const string_t& text) {
   return Refuse("the number " + text);
 }
 
-bool HeaderSax::binary(binary_t& /*value*/) { return Refuse("binary data"); }
+bool HeaderSax::binary(binary_t& /*value*/) {
+  return Refuse("binary data");
+}
 
 bool HeaderSax::number_unsigned(number_unsigned_t value) {
   if (place_ == Place::kOffsets && offsets_.size() < 2) {

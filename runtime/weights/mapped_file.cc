@@ -1,11 +1,10 @@
 #include "runtime/weights/mapped_file.h"
 
+#include <cerrno>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cerrno>
 #include <utility>
 
 #include "runtime/config/read_file.h"
@@ -79,8 +78,8 @@ Result<Ok> MappedFile::ReadAt(std::uint64_t offset, std::span<char> out) const {
   K3_CHECK(out.size() <= size_ - offset);
   std::size_t done = 0;
   while (done < out.size()) {
-    const ssize_t got = pread(descriptor_, out.data() + done, out.size() - done,
-                              static_cast<off_t>(offset + done));
+    const ssize_t got =
+        pread(descriptor_, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return SystemError(path_, "cannot read it", errno);
     if (got == 0) {
@@ -93,9 +92,14 @@ Result<Ok> MappedFile::ReadAt(std::uint64_t offset, std::span<char> out) const {
   return Ok{};
 }
 
+// Advice only, here and below: a system that declines it is slower, not wrong.
+void MappedFile::Advise(ReadAhead read_ahead) const {
+  madvise(const_cast<std::byte*>(data_), size_,
+          read_ahead == ReadAhead::kOn ? MADV_NORMAL : MADV_RANDOM);
+}
+
 void MappedFile::WillNeed(std::uint64_t offset, std::uint64_t bytes) const {
   const std::uint64_t begin = offset / kPageBytes * kPageBytes;
-  // Advice only: a system that declines it reads the pages when they are touched.
   madvise(const_cast<std::byte*>(data_) + begin, offset + bytes - begin, MADV_WILLNEED);
 }
 

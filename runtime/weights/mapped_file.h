@@ -28,6 +28,10 @@ class MappedFile {
   // Copies a range without mapping its pages in: samples of a file of terabytes stay out of our
   // resident set. The range lies inside the file.
   Result<Ok> ReadAt(std::uint64_t offset, std::span<char> out) const;
+  // Whether a touched page brings its neighbours along. Not while opening: a few hundred scattered
+  // touches of the release would otherwise read gigabytes.
+  enum class ReadAhead { kOff, kOn };
+  void Advise(ReadAhead read_ahead) const;
   // Asks the system to start reading a range.
   void WillNeed(std::uint64_t offset, std::uint64_t bytes) const;
 

@@ -1,14 +1,13 @@
 #include "runtime/weights/mapping_fault.h"
 
-#include <signal.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <charconv>
 #include <cstdint>
 #include <cstring>
+#include <signal.h>
+#include <unistd.h>
 #include <utility>
 
 namespace k3::runtime {

@@ -37,11 +37,10 @@ void CheckRange(const StoredTensor& tensor, std::uint64_t data_bytes, const std:
   }
   const std::optional<std::uint64_t> expected = BytesOf(tensor);
   if (expected && *expected == tensor.end - tensor.begin) return;
-  faults.Add(Code::kDataLoss, where + "found " + std::to_string(tensor.end - tensor.begin) +
-                                  " bytes, expected " +
-                                  (expected ? std::to_string(*expected) : "more than 2^64") +
-                                  " for " + std::string(tensor.dtype) + " " +
-                                  ShapeText(tensor.shape));
+  faults.Add(Code::kDataLoss,
+             where + "found " + std::to_string(tensor.end - tensor.begin) + " bytes, expected " +
+                 (expected ? std::to_string(*expected) : "more than 2^64") + " for " +
+                 std::string(tensor.dtype) + " " + ShapeText(tensor.shape));
 }
 
 void CheckUnique(const std::vector<StoredTensor>& tensors, const std::string& path,
@@ -60,9 +59,8 @@ void CheckCover(const std::vector<StoredTensor>& tensors, std::uint64_t data_byt
   std::uint64_t position = 0;
   for (const StoredTensor& tensor : tensors) {
     if (tensor.begin != position) {
-      faults.Add(Code::kDataLoss, path + ": " + tensor.name + ": found bytes " +
-                                      RangeText(tensor) + ", expected a begin of " +
-                                      std::to_string(position) +
+      faults.Add(Code::kDataLoss, path + ": " + tensor.name + ": found bytes " + RangeText(tensor) +
+                                      ", expected a begin of " + std::to_string(position) +
                                       (tensor.begin < position ? " (overlap)" : " (gap)"));
     }
     position = tensor.end;

@@ -139,9 +139,8 @@ Filler Scales(const Noise& noise, const PlannedTensor& tensor) {
   const float mantissa = std::frexp(1.0F / (std::sqrt(inputs) * kE2m1Rms), &exponent);
   const int base = kScaleBias + exponent - (mantissa < 0.7071F ? 1 : 0);
   constexpr std::array<int, 4> kSpread = {-1, 0, 0, 1};
-  return Elements<std::uint8_t>([=](std::uint64_t i) {
-    return static_cast<std::uint8_t>(base + kSpread[noise.At(i) & 3]);
-  });
+  return Elements<std::uint8_t>(
+      [=](std::uint64_t i) { return static_cast<std::uint8_t>(base + kSpread[noise.At(i) & 3]); });
 }
 
 Filler MatrixFiller(const Noise& noise, const PlannedTensor& tensor, const ModelConfig& config) {
@@ -152,9 +151,9 @@ Filler MatrixFiller(const Noise& noise, const PlannedTensor& tensor, const Model
   };
   // The first suffix that fits; all other projections keep their input's size.
   constexpr std::array<Gain, 8> kGains = {{
-      {"res_proj.weight", 0.5F, false},               // AttnRes: sources mix almost evenly
-      {"self_attn.v_proj.weight", 2.0F, false},       // against the 128^-0.5 of the KDA read
-      {"self_attn.q_b_proj.weight", 1.5F, false},     // attention that prefers some tokens
+      {"res_proj.weight", 0.5F, false},            // AttnRes: sources mix almost evenly
+      {"self_attn.v_proj.weight", 2.0F, false},    // against the 128^-0.5 of the KDA read
+      {"self_attn.q_b_proj.weight", 1.5F, false},  // attention that prefers some tokens
       {"self_attn.o_proj.weight", 1.0F, true},
       {"block_sparse_moe.gate.weight", 1.5F, false},  // experts with a clear order
       {"mlp.down_proj.weight", 1.5F, true},

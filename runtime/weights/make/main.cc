@@ -55,8 +55,7 @@ struct Arguments {
 Result<k3::Ok> ChooseConfig(Arguments& arguments) {
   runtime::MakeOptions& make = arguments.make;
   if (!arguments.config_path.empty()) {
-    Result<std::string> text =
-        runtime::ReadFile(arguments.config_path, runtime::kMaxConfigBytes);
+    Result<std::string> text = runtime::ReadFile(arguments.config_path, runtime::kMaxConfigBytes);
     if (!text.ok()) return text.error();
     make.config_json = std::move(text).value();
     make.config_path = arguments.config_path;

@@ -14,12 +14,15 @@ using Shards = std::vector<std::vector<PlannedTensor>>;
 
 std::vector<std::int64_t> StoredShape(const TensorSpec& spec, const Layout& layout) {
   switch (spec.rule) {
-    case ShapeRule::kVector: return {spec.cols};
-    case ShapeRule::kMatrix: return {spec.rows, spec.cols};
+    case ShapeRule::kVector:
+      return {spec.cols};
+    case ShapeRule::kMatrix:
+      return {spec.rows, spec.cols};
     case ShapeRule::kConv:
       return layout.conv_rank3 ? std::vector{spec.rows, std::int64_t{1}, spec.cols}
                                : std::vector{spec.rows, spec.cols};
-    case ShapeRule::kPadded: return {std::max<std::int64_t>(spec.cols, layout.min_a_log)};
+    case ShapeRule::kPadded:
+      return {std::max<std::int64_t>(spec.cols, layout.min_a_log)};
   }
   return {};
 }
@@ -79,8 +82,9 @@ std::string ShardName(std::size_t number, std::size_t count) {
 
 // Names of tensors and files need no escaping in JSON.
 std::string IndexJson(const CheckpointPlan& plan) {
-  std::string json = "{\n  \"metadata\": {\n    \"total_size\": " +
-                     std::to_string(plan.total_bytes) + "\n  },\n  \"weight_map\": {";
+  std::string json =
+      "{\n  \"metadata\": {\n    \"total_size\": " + std::to_string(plan.total_bytes) +
+      "\n  },\n  \"weight_map\": {";
   const char* separator = "\n";
   for (const PlannedFile& file : plan.files) {
     for (const PlannedTensor& tensor : file.tensors) {

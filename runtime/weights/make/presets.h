@@ -9,9 +9,9 @@ namespace k3::runtime {
 
 // What a released file leaves open: the same tensors may be laid out in more than one way.
 struct Layout {
-  bool sharded = true;      // one shard a layer and an index, else model.safetensors alone
-  bool conv_rank3 = true;   // [C, 1, 4], else [C, 4]
-  int min_a_log = 128;      // A_log is padded with zeros to this length
+  bool sharded = true;     // one shard a layer and an index, else model.safetensors alone
+  bool conv_rank3 = true;  // [C, 1, 4], else [C, 4]
+  int min_a_log = 128;     // A_log is padded with zeros to this length
 };
 
 struct Preset {

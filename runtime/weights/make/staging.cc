@@ -1,12 +1,11 @@
 #include "runtime/weights/make/staging.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstdio>
+#include <fcntl.h>
 #include <filesystem>
+#include <sys/file.h>
+#include <unistd.h>
 #include <utility>
 
 #include "runtime/config/read_file.h"
@@ -132,8 +131,7 @@ OutputFile::~OutputFile() {
 
 Result<Ok> OutputFile::WriteAt(std::uint64_t offset, std::string_view bytes) const {
   while (!bytes.empty()) {
-    const ssize_t put =
-        pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    const ssize_t put = pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) return SystemError(path_, "cannot write it", errno);
     offset += static_cast<std::uint64_t>(put);
