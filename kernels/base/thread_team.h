@@ -43,30 +43,40 @@ class ThreadTeam {
   std::vector<std::thread> threads_;
 };
 
-// Calls body(begin, end) over [0, count) in pieces of `grain`, claimed as workers come free.
+// Calls body(worker, begin, end) over [0, count) in pieces of `grain`, claimed as workers come
+// free. A worker number is in use once at a time, so it may index memory of its own.
 template <typename Body>
-[[gnu::always_inline]] inline void ParallelFor(ThreadTeam& team, std::int64_t count,
-                                               std::int64_t grain, const Body& body) {
+[[gnu::always_inline]] inline void ParallelForWorkers(ThreadTeam& team, std::int64_t count,
+                                                      std::int64_t grain, const Body& body) {
   struct Shared {
     const Body* body;
     std::int64_t count, grain;
     std::int64_t next;
   } shared{&body, count, grain, 0};
   if (team.size() == 1 || count <= grain) {
-    if (count > 0) body(std::int64_t{0}, count);
+    for (std::int64_t begin = 0; begin < count; begin += grain)
+      body(0, begin, begin + grain < count ? begin + grain : count);
     return;
   }
   team.Run(
-      [](void* context, int) {
+      [](void* context, int worker) {
         auto* s = static_cast<Shared*>(context);
         for (;;) {
           const std::int64_t begin = __atomic_fetch_add(&s->next, s->grain, __ATOMIC_RELAXED);
           if (begin >= s->count) return;
           const std::int64_t end = begin + s->grain;
-          (*s->body)(begin, end < s->count ? end : s->count);
+          (*s->body)(worker, begin, end < s->count ? end : s->count);
         }
       },
       &shared);
+}
+
+// The same where nobody needs to know which worker it is.
+template <typename Body>
+[[gnu::always_inline]] inline void ParallelFor(ThreadTeam& team, std::int64_t count,
+                                               std::int64_t grain, const Body& body) {
+  ParallelForWorkers(team, count, grain,
+                     [&body](int, std::int64_t begin, std::int64_t end) { body(begin, end); });
 }
 
 }  // namespace k3

@@ -28,15 +28,6 @@ namespace k3::kernels::K3_ISA {
 
 inline constexpr int kLanes = 16;
 
-// Lanes by halves: i + (i + 8), then 4, 2, 1.
-K3_INLINE float ReduceAdd(F32x16 x) {
-  float lane[kLanes];
-  Store(lane, x);
-  for (int half = kLanes / 2; half > 0; half /= 2)
-    for (int i = 0; i < half; ++i) lane[i] = lane[i] + lane[i + half];
-  return lane[0];
-}
-
 K3_INLINE F32x16 Neg(F32x16 x) {
   return Sub(Set1(-0.0F), x);
 }
@@ -53,8 +44,8 @@ K3_INLINE F32x16 ScaleByPowerOfTwo(F32x16 x, F32x16 n) {
 // polynomial. `shift` moves the exponent only (see kernels notes 2.4 on why KDA wants that).
 K3_INLINE F32x16 Exp(F32x16 x, float shift = 0.0F) {
   // Keeps n finite: below, every result is 0; above, infinity (2^252 * 2^252 would be too, but inf
-  // - inf is not).
-  x = Max(Min(x, Set1(200.0F)), Set1(-200.0F));
+  // - inf is not). x comes second, so that a NaN stays one: a damaged row must not look healthy.
+  x = Max(Set1(-200.0F), Min(Set1(200.0F), x));
   const F32x16 n = RoundToWhole(Mul(x, Set1(1.44269504F)));
   F32x16 r = Fma(n, Set1(-0.693359375F), x);
   r = Fma(n, Set1(2.12194440e-4F), r);
@@ -88,6 +79,13 @@ K3_INLINE F32x16 Tanh(F32x16 x) {
 
 K3_INLINE F32x16 Silu(F32x16 x) {
   return Mul(x, Sigmoid(x));
+}
+
+// The first n of sixteen, zeros behind them; memory beyond p[n - 1] is not read.
+K3_INLINE F32x16 LoadBf16First(const Bf16* p, int n) {
+  Bf16 some[kLanes] = {};
+  for (int i = 0; i < n; ++i) some[i] = p[i];
+  return LoadBf16(some);
 }
 
 // beta tanh(g / beta) sigmoid(g) * linear_beta tanh(u / linear_beta); the sigmoid takes the raw g.

@@ -90,6 +90,61 @@ K3_SIMD F32x16 FromInt(const std::int32_t* p) {
   return {_mm256_cvtepi32_ps(_mm256_loadu_si256(q)), _mm256_cvtepi32_ps(_mm256_loadu_si256(q + 1))};
 }
 
+// Lanes by halves: i + (i + 8), then 4, 2, 1.
+K3_SIMD float ReduceAdd(F32x16 a) {
+  const __m256 by8 = _mm256_add_ps(a.lo, a.hi);
+  const __m128 by4 = _mm_add_ps(_mm256_castps256_ps128(by8), _mm256_extractf128_ps(by8, 1));
+  const __m128 by2 = _mm_add_ps(by4, _mm_movehl_ps(by4, by4));
+  return _mm_cvtss_f32(_mm_add_ss(by2, _mm_movehdup_ps(by2)));
+}
+
+// One native register: what a GEMM keeps its sums in. kRegisterLanes of them make a lane group.
+using Register = __m256;
+inline constexpr int kRegisterLanes = 8;
+K3_SIMD Register LoadRegister(const float* p) {
+  return _mm256_loadu_ps(p);
+}
+K3_SIMD void StoreRegister(float* p, Register a) {
+  _mm256_storeu_ps(p, a);
+}
+K3_SIMD Register ZeroRegister() {
+  return _mm256_setzero_ps();
+}
+K3_SIMD Register AddRegister(Register a, Register b) {
+  return _mm256_add_ps(a, b);
+}
+K3_SIMD Register FmaRegister(Register a, Register b, Register c) {
+  return _mm256_fmadd_ps(a, b, c);
+}
+K3_SIMD Register LoadBf16Register(const Bf16* p) {
+  return Widen8(p);
+}
+
+// Group i and group i + 4 as the halves of one register.
+K3_SIMD __m256 TwoGroups(const float* p, int i) {
+  return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p + 4 * i)),
+                              _mm_loadu_ps(p + 4 * i + 16), 1);
+}
+K3_SIMD void TakeApart8(const float* p, __m256 (&out)[4]) {
+  const __m256 g0 = TwoGroups(p, 0), g1 = TwoGroups(p, 1);
+  const __m256 g2 = TwoGroups(p, 2), g3 = TwoGroups(p, 3);
+  const __m256d low01 = _mm256_castps_pd(_mm256_unpacklo_ps(g0, g1));
+  const __m256d low23 = _mm256_castps_pd(_mm256_unpacklo_ps(g2, g3));
+  const __m256d high01 = _mm256_castps_pd(_mm256_unpackhi_ps(g0, g1));
+  const __m256d high23 = _mm256_castps_pd(_mm256_unpackhi_ps(g2, g3));
+  out[0] = _mm256_castpd_ps(_mm256_unpacklo_pd(low01, low23));
+  out[1] = _mm256_castpd_ps(_mm256_unpackhi_pd(low01, low23));
+  out[2] = _mm256_castpd_ps(_mm256_unpacklo_pd(high01, high23));
+  out[3] = _mm256_castpd_ps(_mm256_unpackhi_pd(high01, high23));
+}
+// out[j] lane i = p[4 i + j]: sixteen groups of four, taken apart.
+K3_SIMD void LoadInterleaved(const float* p, F32x16 (&out)[4]) {
+  __m256 low[4], high[4];
+  TakeApart8(p, low);
+  TakeApart8(p + 32, high);
+  for (int j = 0; j < 4; ++j) out[j] = {low[j], high[j]};
+}
+
 #undef K3_SIMD
 
 }  // namespace k3::kernels::K3_ISA

@@ -6,8 +6,7 @@
 #include "kernels/base/bf16.h"
 
 #ifdef K3_EMULATE_AVX512
-#define SIMDE_ENABLE_NATIVE_ALIASES
-#include <simde/x86/avx512.h>
+#include "kernels/simd/avx512_emulated.h"
 #else
 #include <immintrin.h>
 #endif
@@ -84,6 +83,50 @@ K3_SIMD F32x16 LoadBf16(const Bf16* p) {
 // Whole numbers to float, exact below 2^24.
 K3_SIMD F32x16 FromInt(const std::int32_t* p) {
   return {_mm512_cvtepi32_ps(_mm512_loadu_si512(p))};
+}
+
+// Lanes by halves: i + (i + 8), then 4, 2, 1.
+K3_SIMD float ReduceAdd(F32x16 a) {
+  const __m256 high = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(a.v), 1));
+  const __m256 by8 = _mm256_add_ps(_mm512_castps512_ps256(a.v), high);
+  const __m128 by4 = _mm_add_ps(_mm256_castps256_ps128(by8), _mm256_extractf128_ps(by8, 1));
+  const __m128 by2 = _mm_add_ps(by4, _mm_movehl_ps(by4, by4));
+  return _mm_cvtss_f32(_mm_add_ss(by2, _mm_movehdup_ps(by2)));
+}
+
+// One native register: what a GEMM keeps its sums in.
+using Register = F32x16;
+inline constexpr int kRegisterLanes = 16;
+K3_SIMD Register LoadRegister(const float* p) {
+  return Load(p);
+}
+K3_SIMD void StoreRegister(float* p, Register a) {
+  Store(p, a);
+}
+K3_SIMD Register ZeroRegister() {
+  return Zero();
+}
+K3_SIMD Register AddRegister(Register a, Register b) {
+  return Add(a, b);
+}
+K3_SIMD Register FmaRegister(Register a, Register b, Register c) {
+  return Fma(a, b, c);
+}
+K3_SIMD Register LoadBf16Register(const Bf16* p) {
+  return LoadBf16(p);
+}
+
+// out[j] lane i = p[4 i + j]: sixteen groups of four, taken apart.
+K3_SIMD void LoadInterleaved(const float* p, F32x16 (&out)[4]) {
+  const __m512i groups =
+      _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28);
+  const __m512 a = _mm512_loadu_ps(p), b = _mm512_loadu_ps(p + 16);
+  const __m512 c = _mm512_loadu_ps(p + 32), d = _mm512_loadu_ps(p + 48);
+  for (int j = 0; j < 4; ++j) {
+    const __m512i pick = _mm512_add_epi32(groups, _mm512_set1_epi32(j));
+    out[j] = {_mm512_mask_blend_ps(0xff00, _mm512_permutex2var_ps(a, pick, b),
+                                   _mm512_permutex2var_ps(c, pick, d))};
+  }
 }
 
 #undef K3_SIMD

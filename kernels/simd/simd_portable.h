@@ -80,6 +80,40 @@ K3_SIMD F32x16 FromInt(const std::int32_t* p) {
   return PerLane([&](int i) { return static_cast<float>(p[i]); });
 }
 
+// Lanes by halves: i + (i + 8), then 4, 2, 1.
+K3_SIMD float ReduceAdd(F32x16 a) {
+  for (int half = 8; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) a.x[i] = a.x[i] + a.x[i + half];
+  return a.x[0];
+}
+
+// One native register: what a GEMM keeps its sums in. Here the whole array.
+using Register = F32x16;
+inline constexpr int kRegisterLanes = 16;
+K3_SIMD Register LoadRegister(const float* p) {
+  return Load(p);
+}
+K3_SIMD void StoreRegister(float* p, Register a) {
+  Store(p, a);
+}
+K3_SIMD Register ZeroRegister() {
+  return Zero();
+}
+K3_SIMD Register AddRegister(Register a, Register b) {
+  return Add(a, b);
+}
+K3_SIMD Register FmaRegister(Register a, Register b, Register c) {
+  return Fma(a, b, c);
+}
+K3_SIMD Register LoadBf16Register(const Bf16* p) {
+  return LoadBf16(p);
+}
+
+// out[j] lane i = p[4 i + j]: sixteen groups of four, taken apart.
+K3_SIMD void LoadInterleaved(const float* p, F32x16 (&out)[4]) {
+  for (int j = 0; j < 4; ++j) out[j] = PerLane([&](int i) { return p[4 * i + j]; });
+}
+
 #undef K3_SIMD
 
 }  // namespace k3::kernels::K3_ISA

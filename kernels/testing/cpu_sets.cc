@@ -2,32 +2,20 @@
 
 #include <cstring>
 
+#include "kernels/cpu_isa.h"
+
 namespace k3::kernels {
-namespace {
-
-bool HasV3() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-}
-
-bool HasAvx512() {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-         __builtin_cpu_supports("avx512vnni");
-}
-
-}  // namespace
 
 std::vector<const CpuOps*> AllCpuSets() {
-  std::vector<const CpuOps*> sets = {&x86_64::Ops()};
-  if (HasV3()) sets.push_back(&x86_64_v3::Ops());
-  if (HasV3()) sets.push_back(&avx512_emulated::Ops());
-  if (HasAvx512()) sets.push_back(&avx512::Ops());
+  const std::vector<CpuIsa> usable = UsableIsas();
+  std::vector<const CpuOps*> sets;
+  for (auto isa = usable.rbegin(); isa != usable.rend(); ++isa) sets.push_back(isa->ops);
+  if (sets.size() > 1) sets.push_back(&avx512_emulated::Ops());
   return sets;
 }
 
 const CpuOps& BestCpuSet() {
-  if (HasAvx512()) return avx512::Ops();
-  return HasV3() ? x86_64_v3::Ops() : x86_64::Ops();
+  return *UsableIsas().front().ops;
 }
 
 void CpuRunner::Poison() {

@@ -1,0 +1,153 @@
+// Three passes: quantise the inputs; gate and up of every (row, slot) pair, expert by expert, so
+// that an expert's weights are read once; down, with the sum over experts inside the thread that
+// owns the output columns. The down pass reads what the middle one wrote, quantised in between.
+#include "kernels/cpu_ops.h"
+#include "kernels/experts/mxfp4_dots.h"
+
+namespace k3::kernels::K3_ISA {
+namespace {
+
+// Pairs (row, slot) in the order of their experts: those of expert e are order[start[e]] up to
+// order[start[e + 1]], rows ascending; pair = row * slots + slot.
+struct Grouped {
+  std::int32_t* start;    // [E + 1]
+  std::int32_t* order;    // [pairs]
+  std::int32_t* experts;  // the experts that have a pair, ascending
+  int num_experts;
+};
+
+Grouped GroupByExpert(const ExpertsArgs& args, Scratch& scratch) {
+  const auto slots = static_cast<std::int32_t>(args.ids.cols);
+  const std::int64_t pairs = args.x.rows * slots;
+  Grouped grouped{scratch.Take<std::int32_t>(args.num_experts + 2),
+                  scratch.Take<std::int32_t>(pairs), scratch.Take<std::int32_t>(args.num_experts),
+                  0};
+  // Counts stand two places up: while pairs are dealt out, start[e + 1] runs from the begin of
+  // expert e to its end.
+  for (int e = 0; e < args.num_experts + 2; ++e) grouped.start[e] = 0;
+  for (std::int64_t pair = 0; pair < pairs; ++pair) {
+    const std::int32_t id = args.ids.Row<std::int32_t>(pair / slots)[pair % slots];
+    K3_CHECK(id >= 0);
+    K3_CHECK(id < args.num_experts);
+    ++grouped.start[id + 2];
+  }
+  for (int e = 0; e < args.num_experts; ++e) {
+    if (grouped.start[e + 2] > 0) grouped.experts[grouped.num_experts++] = e;
+    grouped.start[e + 2] += grouped.start[e + 1];
+  }
+  for (std::int64_t pair = 0; pair < pairs; ++pair) {
+    const std::int32_t id = args.ids.Row<std::int32_t>(pair / slots)[pair % slots];
+    grouped.order[grouped.start[id + 1]++] = static_cast<std::int32_t>(pair);
+  }
+  return grouped;
+}
+
+struct Sizes {
+  std::int64_t rows, slots, latent, width;
+};
+
+// The op's memory beyond its arguments.
+struct Work {
+  Grouped grouped;
+  std::byte* x;        // quantised inputs, one row per row
+  float* inner;        // [pairs][width], situ(W1 x, W3 x)
+  std::byte* inner_q;  // the same quantised
+  float* scales;       // per worker: two blocks of [max(latent, width) / 32][16]
+  std::int64_t scales_size;
+};
+
+// Sixteen columns of one expert's gate and up, for all its pairs.
+void GateUp(const ExpertsArgs& args, const Sizes& size, const Work& work, int expert_index,
+            std::int64_t row, float* scales) {
+  const std::int32_t expert = work.grouped.experts[expert_index];
+  const ExpertWeights& weights = args.experts[expert];
+  float* up_scales = scales + work.scales_size;
+  HalfScales(weights.w1, row, scales);
+  HalfScales(weights.w3, row, up_scales);
+  for (std::int32_t i = work.grouped.start[expert]; i < work.grouped.start[expert + 1]; ++i) {
+    const std::int32_t pair = work.grouped.order[i];
+    const QuantRow q = CutQuantRow(work.x, pair / size.slots, size.latent);
+    const F32x16 gate = SixteenDots(weights.w1, row, scales, q);
+    const F32x16 up = SixteenDots(weights.w3, row, up_scales, q);
+    Store(work.inner + pair * size.width + row,
+          Situ(gate, up, args.situ_beta, args.situ_linear_beta));
+  }
+}
+
+// Sixteen output columns, summed over all experts: ascending, and so in slot order.
+void Down(const ExpertsArgs& args, const Sizes& size, const Work& work, std::int64_t col,
+          float* scales) {
+  for (std::int64_t t = 0; t < size.rows; ++t) Store(args.out.Row<float>(t) + col, Zero());
+  for (int i = 0; i < work.grouped.num_experts; ++i) {
+    const std::int32_t expert = work.grouped.experts[i];
+    const Mxfp4Weight& weight = args.experts[expert].w2;
+    HalfScales(weight, col, scales);
+    for (std::int32_t j = work.grouped.start[expert]; j < work.grouped.start[expert + 1]; ++j) {
+      const std::int32_t pair = work.grouped.order[j];
+      const std::int64_t t = pair / size.slots;
+      const QuantRow q = CutQuantRow(work.inner_q, pair, size.width);
+      float* out = args.out.Row<float>(t) + col;
+      const F32x16 share = Set1(args.weights.Row<float>(t)[pair % size.slots]);
+      Store(out, Fma(share, SixteenDots(weight, col, scales, q), Load(out)));
+    }
+  }
+}
+
+void QuantiseInputs(const ExpertsArgs& args, const Sizes& size, const Work& work,
+                    ThreadTeam& team) {
+  ParallelFor(team, size.rows, 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t)
+      QuantiseRow(args.x.Row<float>(t), size.latent, CutQuantRow(work.x, t, size.latent));
+  });
+}
+
+void QuantiseInner(const Sizes& size, const Work& work, ThreadTeam& team) {
+  ParallelFor(team, size.rows * size.slots, 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t pair = begin; pair < end; ++pair) {
+      QuantiseRow(work.inner + pair * size.width, size.width,
+                  CutQuantRow(work.inner_q, pair, size.width));
+    }
+  });
+}
+
+Work TakeWork(const ExpertsArgs& args, const Sizes& size, CpuContext& context) {
+  const std::int64_t pairs = size.rows * size.slots;
+  const std::int64_t widest = size.latent > size.width ? size.latent : size.width;
+  const std::int64_t scales_size = widest / kMxfp4Group * kDotRows;
+  Scratch& scratch = context.scratch;
+  return {GroupByExpert(args, scratch),
+          scratch.Take<std::byte>(size.rows * QuantBytes(size.latent)),
+          scratch.Take<float>(pairs * size.width),
+          scratch.Take<std::byte>(pairs * QuantBytes(size.width)),
+          scratch.Take<float>(context.team.size() * 2 * scales_size),
+          scales_size};
+}
+
+}  // namespace
+
+void Experts(const ExpertsArgs& args, CpuContext& context) {
+  if (args.x.rows == 0) return;
+  const Sizes size{args.x.rows, args.ids.cols, args.x.cols, args.experts[0].w1.packed.rows};
+  K3_CHECK(size.latent % kMxfp4Group == 0);
+  K3_CHECK(size.width % kMxfp4Group == 0);
+  K3_CHECK(args.out.cols == size.latent);
+  const Work work = TakeWork(args, size, context);
+  const auto scales_of = [&](int worker) { return work.scales + worker * 2 * work.scales_size; };
+  QuantiseInputs(args, size, work, context.team);
+  const std::int64_t strips = size.width / kDotRows;
+  ParallelForWorkers(context.team, work.grouped.num_experts * strips, 4,
+                     [&](int worker, std::int64_t begin, std::int64_t end) {
+                       for (std::int64_t i = begin; i < end; ++i) {
+                         GateUp(args, size, work, static_cast<int>(i / strips),
+                                i % strips * kDotRows, scales_of(worker));
+                       }
+                     });
+  QuantiseInner(size, work, context.team);
+  ParallelForWorkers(context.team, size.latent / kDotRows, 1,
+                     [&](int worker, std::int64_t begin, std::int64_t end) {
+                       for (std::int64_t i = begin; i < end; ++i)
+                         Down(args, size, work, i * kDotRows, scales_of(worker));
+                     });
+}
+
+}  // namespace k3::kernels::K3_ISA
