@@ -1,5 +1,6 @@
 // Laws of the scheduler under random requests, cancels and tiny pools, on an executor that checks
 // every plan against what the pages hold.
+#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <random>
@@ -120,7 +121,10 @@ TEST(ScheduleLaw, EveryRequestAsAlone) {
   const unsigned seed = Seed();
   std::printf("seed %u (K3_LAW_SEED)\n", seed);
   int preemptions = 0;
-  for (unsigned round = 0; round < 300; ++round) {
+  const char* asked = std::getenv("K3_LAW_SECONDS");
+  const auto until = std::chrono::steady_clock::now() +
+                     std::chrono::seconds(asked != nullptr ? std::stoi(asked) : 0);
+  for (unsigned round = 0; round < 300 || std::chrono::steady_clock::now() < until; ++round) {
     SCOPED_TRACE("K3_LAW_SEED=" + std::to_string(seed) + " round " + std::to_string(round));
     Law law(seed + round);
     law.Run(300);

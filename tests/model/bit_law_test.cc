@@ -65,6 +65,7 @@ class BitLaw : public ::testing::TestWithParam<const char*> {
   // The slow ones look at a sample of what the fast ones look at in full.
   static int Stride() {
     const std::string name = GetParam();
+    if (name == "x86-64") return 61;  // its fma is a call where the compiler may not assume one
     return name == "x86-64-v3" || name == "avx512" ? 1 : 23;
   }
   int Below(int n) { return static_cast<int>(rng_() % static_cast<unsigned>(n)); }
@@ -103,6 +104,7 @@ TEST_P(BitLaw, RowsInTheStep) {
       EXPECT_EQ(FirstDifference({got[static_cast<std::size_t>(before)]}, want_, at), -1)
           << rows << " rows in the step, position " << at;
     }
+    if (Stride() > 23 && rows == 17) break;
     if (Stride() > 1 && rows == 64) break;
   }
 }
@@ -115,7 +117,7 @@ TEST_P(BitLaw, EveryChunking) {
     EXPECT_EQ(FirstDifference(harness_.Run(context, prompt_, {chunk}), want_), -1)
         << "chunks of " << chunk;
   }
-  for (int round = 0; round < 60 / Stride(); ++round) {
+  for (int round = 0; round < 1 + 60 / Stride(); ++round) {
     std::vector<int> sizes;
     for (int left = kLength; left > 0; left -= sizes.back()) sizes.push_back(1 + Below(40));
     Context context = harness_.NewContext();

@@ -24,8 +24,8 @@ Harness::Harness(const std::string& checkpoint_dir, const ModelSetup& setup) {
   auto checkpoint = runtime::Checkpoint::Open(checkpoint_dir, {});
   if (!checkpoint.ok()) std::fprintf(stderr, "%s\n", checkpoint.error().message.c_str());
   checkpoint_ = std::move(checkpoint).value();
-  memory_ = runtime::PlanMemory(config(), {.cache_bytes = std::int64_t{192} << 20,
-                                           .max_model_len = 1024,
+  memory_ = runtime::PlanMemory(config(), {.cache_bytes = setup.cache_bytes,
+                                           .max_model_len = setup.max_model_len,
                                            .max_num_seqs = kMaxContexts,
                                            .latent_dtype = setup.latents})
                 .value();
@@ -78,13 +78,14 @@ std::vector<Row> Harness::Step(std::vector<Feed> feeds, const runtime::Tap& tap)
   }
   for (std::size_t i = 0; i < feeds.size(); ++i) {
     Context& context = *feeds[i].context;
-    plan.runs.push_back({.slot = context.slot.id(),
-                         .position = context.position,
-                         .tokens = feeds[i].tokens,
-                         .latent_pages = tables[i],
-                         .state_source = context.source,
-                         .state_target = context.state.ids(),
-                         .logit_rows = static_cast<int>(feeds[i].tokens.size())});
+    plan.runs.push_back(
+        {.slot = context.slot.id(),
+         .position = context.position,
+         .tokens = feeds[i].tokens,
+         .latent_pages = tables[i],
+         .state_source = context.source,
+         .state_target = context.state.ids(),
+         .logit_rows = feeds[i].last_row_only ? 1 : static_cast<int>(feeds[i].tokens.size())});
     for (Snapshot* snapshot : feeds[i].exports) {
       TakeInto(snapshot->state, memory_.layout.state_pages);
       snapshot->blocks.assign(tables[i].begin(),

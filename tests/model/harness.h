@@ -37,6 +37,7 @@ struct Feed {
   Context* context = nullptr;
   std::vector<Token> tokens;
   std::vector<Snapshot*> exports = {};  // positions are set; pages are taken by Step
+  bool last_row_only = false;           // logits of the last row, as in service
 };
 
 struct ModelSetup {
@@ -44,6 +45,8 @@ struct ModelSetup {
   std::string isa = "";         // cpu: "" or a name; "avx512-emulated" for the emulated table
   int threads = 1;
   DType latents = DType::kF32;
+  std::int64_t cache_bytes = std::int64_t{192} << 20;
+  int max_model_len = 1024;
 };
 
 class Harness {
@@ -61,7 +64,7 @@ class Harness {
   Context NewContext();
   Context Resume(const Snapshot& snapshot);
 
-  // One step of all feeds; the logits of every row, in the order fed.
+  // One step of all feeds; the logits of the rows asked for, in the order fed.
   std::vector<Row> Step(std::vector<Feed> feeds, const runtime::Tap& tap = {});
   // The same for one context, cut into steps of the given sizes; the last size repeats.
   std::vector<Row> Run(Context& context, const std::vector<Token>& tokens,
