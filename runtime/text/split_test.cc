@@ -1,6 +1,8 @@
 #include "runtime/text/split.h"
 
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -31,71 +33,34 @@ struct Character {
 };
 
 // By hand, from the Unicode tables; not by any library, or the test would ask the tested.
-const std::vector<Character>& Alphabet() {
-  static const std::vector<Character> alphabet = {
-      {"A", Kind::kUpper},
-      {"S", Kind::kUpper},
-      {"É", Kind::kUpper},
-      {"Ω", Kind::kUpper},
-      {"\u01C5", Kind::kUpper},
-      {"a", Kind::kLower},
-      {"s", Kind::kLower},
-      {"l", Kind::kLower},
-      {"r", Kind::kLower},
-      {"e", Kind::kLower},
-      {"v", Kind::kLower},
-      {"t", Kind::kLower},
-      {"é", Kind::kLower},
-      {"\u017F", Kind::kLower},
-      {"ß", Kind::kLower},
-      {"あ", Kind::kBoth},
-      {"ー", Kind::kBoth},
-      {"한", Kind::kBoth},
-      {"א", Kind::kBoth},
-      {"\u02B0", Kind::kBoth},
-      {"\u0301", Kind::kMark},
-      {"\u0903", Kind::kMark},
-      {"\u20DD", Kind::kMark},
-      {"中", Kind::kHanLetter},
-      {"\u3005", Kind::kHanLetter},
-      {"\U00020000", Kind::kHanLetter},
-      {"\U00031350", Kind::kHanLetter},
-      {"\U0002EBF0", Kind::kHanLetter},
-      {"\u3007", Kind::kHanNumber},
-      {"\u3021", Kind::kHanNumber},
-      {"\u2E80", Kind::kHanSymbol},
-      {"\u2F00", Kind::kHanSymbol},
-      {"1", Kind::kNumber},
-      {"٣", Kind::kNumber},
-      {"Ⅷ", Kind::kNumber},
-      {"½", Kind::kNumber},
-      {"\n", Kind::kNewline},
-      {"\r", Kind::kNewline},
-      {" ", Kind::kSpace},
-      {"\t", Kind::kSpace},
-      {"\v", Kind::kSpace},
-      {"\u0085", Kind::kSpace},
-      {"\u00A0", Kind::kSpace},
-      {"\u1680", Kind::kSpace},
-      {"\u2003", Kind::kSpace},
-      {"\u2028", Kind::kSpace},
-      {"\u202F", Kind::kSpace},
-      {"\u205F", Kind::kSpace},
-      {"\u3000", Kind::kSpace},
-      {"'", Kind::kOther},
-      {"!", Kind::kOther},
-      {"_", Kind::kOther},
-      {"。", Kind::kOther},
-      {"、", Kind::kOther},
-      {"😀", Kind::kOther},
-      {"\x1c", Kind::kOther},
-      {"\x1f", Kind::kOther},
-      {std::string(1, '\0'), Kind::kOther},
-      {"\u180E", Kind::kOther},
-      {"\u200B", Kind::kOther},
-      {"\uFFFD", Kind::kOther},
-      {"\uE000", Kind::kOther},
+std::vector<Character> MakeAlphabet() {
+  using namespace std::string_view_literals;
+  const std::pair<Kind, std::string_view> kinds[] = {
+      {Kind::kUpper, "ASÉΩ\u01C5"},
+      {Kind::kLower, "aslrevté\u017Fß"},
+      {Kind::kBoth, "あー한א\u02B0"},
+      {Kind::kMark, "\u0301\u0903\u20DD"},
+      {Kind::kHanLetter, "中\u3005\U00020000\U00031350\U0002EBF0"},
+      {Kind::kHanNumber, "\u3007\u3021"},
+      {Kind::kHanSymbol, "\u2E80\u2F00"},
+      {Kind::kNumber, "1٣Ⅷ½"},
+      {Kind::kNewline, "\n\r"},
+      {Kind::kSpace, " \t\v\u0085\u00A0\u1680\u2003\u2028\u202F\u205F\u3000"},
+      {Kind::kOther, "'!_。、😀\x1c\x1f\0\u180E\u200B\uFFFD\uE000"sv},
   };
+  std::vector<Character> alphabet;
+  for (auto [kind, text] : kinds) {
+    while (!text.empty()) {
+      const std::size_t length = StepUtf8(text).length;
+      alphabet.push_back({std::string(text.substr(0, length)), kind});
+      text.remove_prefix(length);
+    }
+  }
+  return alphabet;
+}
+
+const std::vector<Character>& Alphabet() {
+  static const std::vector<Character> alphabet = MakeAlphabet();
   return alphabet;
 }
 

@@ -1,8 +1,6 @@
 #include "runtime/text/tokenizer.h"
 
-#include <algorithm>
 #include <cstdio>
-#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -97,7 +95,7 @@ TEST(Tokenizer, IdsDecodeToTheText) {
   }
   std::mt19937 random = PrintedSeed();
   for (const Tokenizer& tokenizer : tokenizers) {
-    for (int round = 0; round < 300; ++round) {
+    for (int round = 0; round < 200; ++round) {
       std::string bytes;
       for (std::uint32_t left = random() % 60; left > 0; --left) {
         const bool ascii = random() % 2 == 0;
@@ -109,42 +107,31 @@ TEST(Tokenizer, IdsDecodeToTheText) {
   }
 }
 
-// Kills: matching that runs into a limit or a stack of the regex engine: a mebibyte of each kind of
-// character, which the guard cuts in runs of 25,000.
-TEST(Tokenizer, AMebibyteOfOneCharacter) {
-  std::vector<Tokenizer> tokenizers;
-  tokenizers.push_back(LoadMicro());
-  if (const auto real = SharedPath("real/kimi-tokenizer/tiktoken.model")) {
-    tokenizers.push_back(FromRanks(*real));
-  }
+std::string Repeat(const std::string& unit, std::size_t at_least) {
+  std::string text;
+  while (text.size() < at_least) text += unit;
+  return text;
+}
+
+// Kills: matching that runs into a limit or a stack of the regex engine: longer than the runs of
+// 25,000 that the guard lets pass, of each kind of character.
+TEST(Tokenizer, LongRunsOfEveryKind) {
+  const Tokenizer tokenizer = LoadMicro();
   for (const std::string unit : {"a", "A", " ", "\n", "!", "1", "中", "あ", "\u0301", "é", "\u3000",
                                  " \n", "aA", "あA", "\x1c", "😀", "a'"}) {
-    std::string text;
-    while (text.size() < (1U << 20)) text += unit;
-    for (const Tokenizer& tokenizer : tokenizers) {
-      ASSERT_EQ(DecodeBytes(tokenizer.vocabulary(), tokenizer.Encode(text)), text) << unit;
-    }
+    const std::string text = Repeat(unit, 110'000);
+    ASSERT_EQ(DecodeBytes(tokenizer.vocabulary(), tokenizer.Encode(text)), text) << unit;
   }
 }
 
-// Kills: scratch space shared between threads.
-TEST(Tokenizer, ManyThreadsGetWhatOneGets) {
-  const Tokenizer tokenizer = LoadMicro();
-  std::vector<std::string> texts;
-  std::vector<Ids> expected;
-  for (const nlohmann::json& golden : ReadJsonLines("tests/golden/tokenizer.jsonl")) {
-    if (golden.at("tag") == "guard") continue;
-    texts.push_back(TextOf(golden));
-    expected.push_back(golden.at("ids").get<Ids>());
+// Kills: quadratic merging (this would take an hour), at the real vocabulary where it is there.
+TEST(Tokenizer, AMebibyteOfOneCharacter) {
+  const auto real = SharedPath("real/kimi-tokenizer/tiktoken.model");
+  const Tokenizer tokenizer = real ? FromRanks(*real) : LoadMicro();
+  for (const std::string unit : {"a", " ", "中"}) {
+    const std::string text = Repeat(unit, 1 << 20);
+    ASSERT_EQ(DecodeBytes(tokenizer.vocabulary(), tokenizer.Encode(text)), text) << unit;
   }
-  const auto encode_all = [&](std::vector<Ids>& ids) {
-    for (const std::string& text : texts) ids.push_back(tokenizer.Encode(text));
-  };
-  std::vector<std::vector<Ids>> results(4);
-  std::vector<std::thread> threads;
-  for (std::vector<Ids>& result : results) threads.emplace_back(encode_all, std::ref(result));
-  for (std::thread& thread : threads) thread.join();
-  for (const std::vector<Ids>& result : results) EXPECT_EQ(result, expected);
 }
 
 // Kills: members that point into the tokenizer they were moved out of.
