@@ -19,7 +19,7 @@ std::string TextOf(const nlohmann::json& golden) {
   return DecodeBase64(golden.at("b64").get<std::string>()).value();
 }
 
-// Kills: Script_Extensions for Han, \s with U+180E or U+001C, (?i:'s) without U+017F, ties to the
+// Kills: Script_Extensions for Han, \s with U+180E or U+001C, ties to the
 // right, merging before the look-up of the whole piece, markers read as control tokens, one U+FFFD
 // per byte, a guard at 24,999 or one that counts bytes.
 TEST(Tokenizer, GoldenIds) {

@@ -26,6 +26,7 @@ TEST(Tokenizer, ManyThreadsGetWhatOneGets) {
   };
   std::vector<std::vector<Ids>> results(4);
   std::vector<std::thread> threads;
+  threads.reserve(results.size());
   for (std::vector<Ids>& result : results) threads.emplace_back(encode_all, std::ref(result));
   for (std::thread& thread : threads) thread.join();
   for (const std::vector<Ids>& result : results) EXPECT_EQ(result, expected);
