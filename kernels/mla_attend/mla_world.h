@@ -58,6 +58,7 @@ struct MlaContext {
   int position;
   std::vector<std::int32_t> blocks;
   Matrix<float> out;
+  int first = 0;  // position of the stream's first token
 };
 
 struct MlaRun {
@@ -94,6 +95,24 @@ class MlaWorld {
     return context;
   }
 
+  // For benches: rows of `stream` at `position`, behind a context of zeros.
+  MlaContext StartAt(const MlaStream& stream, int position) {
+    MlaContext context = Start(stream);
+    std::memset(pool_.data(), 0, static_cast<std::size_t>(pool_.size()));
+    while (static_cast<int>(context.blocks.size()) * kGridTokens < position + stream.q.rows()) {
+      context.blocks.push_back(free_.back());
+      free_.pop_back();
+    }
+    context.position = position;
+    context.first = position;
+    return context;
+  }
+  // The same rows once more.
+  void Again(MlaContext& context, int rows) {
+    context.position = context.first;
+    Step({{&context, rows}});
+  }
+
   void Step(const std::vector<MlaRun>& runs);
 
  private:
@@ -111,7 +130,8 @@ inline Matrix<float> GatherRows(const std::vector<MlaRun>& runs, Matrix<float> M
   std::int64_t at = 0;
   for (const MlaRun& run : runs)
     for (int i = 0; i < run.rows; ++i)
-      std::memcpy(all.Row(at++), (run.context->stream->*field).Row(run.context->position + i),
+      std::memcpy(all.Row(at++),
+                  (run.context->stream->*field).Row(run.context->position - run.context->first + i),
                   static_cast<std::size_t>(all.cols()) * sizeof(float));
   return all;
 }
@@ -156,8 +176,8 @@ inline void MlaWorld::Step(const std::vector<MlaRun>& runs) {
   std::int64_t row = 0;
   for (const MlaRun& run : runs) {
     for (int i = 0; i < run.rows; ++i)
-      std::memcpy(run.context->out.Row(run.context->position++), out.Row(row++),
-                  static_cast<std::size_t>(out.cols()) * sizeof(float));
+      std::memcpy(run.context->out.Row(run.context->position++ - run.context->first),
+                  out.Row(row++), static_cast<std::size_t>(out.cols()) * sizeof(float));
   }
 }
 
