@@ -24,8 +24,9 @@ constexpr int kSavedRegisters = 6;
 FiberStack::FiberStack() : bytes_(std::make_unique<std::byte[]>(kStackBytes)) {}
 
 void* FiberStack::Prepare(void (*entry)()) {
-  const auto end = reinterpret_cast<std::uintptr_t>(bytes_.get() + kStackBytes);
-  auto** top = reinterpret_cast<void**>(end / 64 * 64 - 64);
+  std::byte* end = bytes_.get() + kStackBytes;
+  end -= reinterpret_cast<std::uintptr_t>(end) % 64;
+  auto** top = reinterpret_cast<void**>(end);
   *--top = nullptr;  // a return address for entry, which never returns; keeps the ABI's alignment
   *--top = reinterpret_cast<void*>(entry);
   for (int i = 0; i < kSavedRegisters; ++i) *--top = nullptr;

@@ -91,6 +91,7 @@ class Machine {
   static void FiberMain();
   unsigned num_threads() const { return shape_.block.count(); }
   std::uint64_t Random();
+  std::uint64_t StepsToDrop();
   void StartBlock(unsigned block);
   void StartFiber(unsigned thread, const Index3& block);
   void DrawPriorities();

@@ -6,14 +6,15 @@
 #include "tests/simt/machine_parts.h"
 
 // The linker's names for the section in which __shared__ arrays lie; null where there are none.
-extern "C" std::byte __start_simt_shared[]
-    __attribute__((weak));  // NOLINT(bugprone-reserved-identifier)
-extern "C" std::byte __stop_simt_shared[]
-    __attribute__((weak));  // NOLINT(bugprone-reserved-identifier)
+// NOLINTBEGIN(bugprone-reserved-identifier,cppcoreguidelines-avoid-non-const-global-variables)
+extern "C" std::byte __start_simt_shared[] __attribute__((weak));
+extern "C" std::byte __stop_simt_shared[] __attribute__((weak));
+// NOLINTEND(bugprone-reserved-identifier,cppcoreguidelines-avoid-non-const-global-variables)
 
 namespace k3::simt {
 
 Machine*& Running() {
+  // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
   static Machine* machine = nullptr;
   return machine;
 }
@@ -27,6 +28,12 @@ std::uint64_t Machine::Random() {
   random_ ^= random_ >> 7;
   random_ ^= random_ << 17;
   return random_;
+}
+
+// About once in eight turns of every thread.
+std::uint64_t Machine::StepsToDrop() {
+  const std::uint64_t turns = 8 * std::max<std::uint64_t>(num_threads(), 1);
+  return 1 + Random() % turns;
 }
 
 void Machine::Note(const std::string& what) {
@@ -89,8 +96,8 @@ void Machine::StartFiber(unsigned thread, const Index3& block) {
 
 void Machine::DrawPriorities() {
   priorities_.assign(num_threads(), 0);
-  std::vector<std::uint64_t> warps(warp_arrived_.size());
-  for (std::uint64_t& warp : warps) warp = Random() & 0xffffff;
+  std::vector<std::uint64_t> warps;
+  while (warps.size() < warp_arrived_.size()) warps.push_back(Random() & 0xffffff);
   turns_.clear();
   for (unsigned thread = 0; thread < num_threads(); ++thread) {
     switch (options_.order) {
@@ -108,7 +115,7 @@ void Machine::DrawPriorities() {
   }
   drops_left_ = options_.order == Order::kRandom ? kPriorityDrops : 0;
   steps_ = 0;
-  drop_at_ = 1 + Random() % (num_threads() * 8);
+  drop_at_ = StepsToDrop();
 }
 
 void Machine::Push(unsigned thread) {
@@ -153,7 +160,7 @@ void Machine::FinishFiber(const Fiber& fiber) {
 void Machine::MaybeDropWarp(const Fiber& fiber) {
   if (drops_left_ == 0 || ++steps_ != drop_at_) return;
   --drops_left_;
-  drop_at_ += 1 + Random() % (num_threads() * 8);
+  drop_at_ += StepsToDrop();
   const unsigned first = fiber.linear / kWarpLanes * kWarpLanes;
   for (unsigned lane = first; lane < std::min(first + kWarpLanes, num_threads()); ++lane) {
     priorities_[lane] = static_cast<std::uint64_t>(drops_left_) + 1;

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <source_location>
 
 #include "kernels/base/bf16.h"
 #include "tests/simt/machine.h"
@@ -113,16 +112,15 @@ inline void CommitCopies() {
   simt::CloseCopyGroup();
 }
 template <int kPending>
-void WaitForCopies(std::source_location here = std::source_location::current()) {
-  simt::LandCopies(kPending, {here.file_name(), static_cast<int>(here.line())});
+void WaitForCopies(simt::Site site = {__builtin_FILE(), __builtin_LINE()}) {
+  simt::LandCopies(kPending, site);
 }
-inline void NamedSync(int id, int threads,
-                      std::source_location here = std::source_location::current()) {
-  simt::NamedBarrier(id, threads, true, {here.file_name(), static_cast<int>(here.line())});
+inline void NamedSync(int id, int threads, simt::Site site = {__builtin_FILE(), __builtin_LINE()}) {
+  simt::NamedBarrier(id, threads, true, site);
 }
 inline void NamedArrive(int id, int threads,
-                        std::source_location here = std::source_location::current()) {
-  simt::NamedBarrier(id, threads, false, {here.file_name(), static_cast<int>(here.line())});
+                        simt::Site site = {__builtin_FILE(), __builtin_LINE()}) {
+  simt::NamedBarrier(id, threads, false, site);
 }
 
 inline float HalfOf(std::uint32_t pair, int half) {

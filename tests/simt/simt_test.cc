@@ -48,7 +48,10 @@ Outcome BlockSum(const Options& options) {
 Outcome RowNorms(const Options& options) {
   constexpr int kRows = 6, kLength = 512;
   std::vector<float> x = Noise(kRows * kLength, 1), y(x.size());
-  for (int i = 0; i < kRows * kLength; ++i) x[i] *= static_cast<float>(1 + i / kLength);
+  for (int i = 0; i < kRows * kLength; ++i) {
+    const int row = i / kLength;
+    x[i] *= static_cast<float>(1 + row);
+  }
   Outcome outcome = {toy::RunRowNorms(options, x.data(), y.data(), kRows, kLength), true};
   for (int r = 0; r < kRows; ++r) {
     double squares = 0;

@@ -86,7 +86,7 @@ def namespace_faults(path, lines):
         return
     want = "k3" if home == "kernels/base" else f"k3::{home}"
     for number, line in enumerate(lines, 1):
-        space = re.match(r"namespace (k3[\w:]*) \{", line)
+        space = re.match(r"namespace (k3(?:::\w+)*) \{", line)
         if space and not (space[1] == want or space[1].startswith(want + "::")):
             yield f"{path}:{number}: namespace {space[1]}; the room is {want}"
 

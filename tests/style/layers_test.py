@@ -92,7 +92,8 @@ class Walls(unittest.TestCase):
     def test_namespaces_repeat_rooms(self):
         self.assertIn("the room is k3::cache", report("cache/a.cc", "namespace k3::runtime {\n"))
         self.assertIn("the room is k3::server", report("server/a.cc", "namespace k3 {\n"))
-        self.assertEqual(report("kernels/a.cc", "namespace k3::kernels::cpu {\n"), "")
+        for path, name in (("kernels/a.cc", "k3::kernels::cpu"), ("server/a.h", "k3serve::v1")):
+            self.assertEqual(report(path, f"{GUARD}namespace {name} {{\n"), "")
 
     def test_ownership(self):
         for code in ("auto p = new int(3);", "delete p;", "std::shared_ptr<int> p;",

@@ -17,6 +17,9 @@ import time
 
 LEFT_OUT = re.compile(r"^(proto/|server/(grpc|http|ctl)/|build/)|_pb2?\.cc$|\.pb\.cc$")
 BUDGET_SECONDS = 140
+# The path-sensitive analyzer takes half the time and finds nothing in GoogleTest's macros; sizes
+# like rows * cols are small constants in tests, and real ones elsewhere.
+LIGHTER_FOR_TESTS = "-clang-analyzer-*,-bugprone-implicit-widening-of-multiplication-result"
 
 
 def git(*words):
@@ -56,7 +59,8 @@ def in_reading_order(units):
 def read_unit(build, unit, deadline):
     if time.monotonic() > deadline:
         return unit, None, ""
-    done = subprocess.run(["clang-tidy", "-p", build, "--quiet", unit], check=False,
+    lighter = [f"--checks={LIGHTER_FOR_TESTS}"] if unit.endswith("_test.cc") else []
+    done = subprocess.run(["clang-tidy", "-p", build, "--quiet", *lighter, unit], check=False,
                           capture_output=True, text=True)
     return unit, done.returncode == 0, done.stdout
 
