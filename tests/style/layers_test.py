@@ -101,7 +101,7 @@ class Walls(unittest.TestCase):
             self.assertIn("only at the edge", report("runtime/a.cc", code + "\n"), code)
             self.assertEqual(report("server/grpc/a.cc", code + "\n"), "", code)
         for code in ("Pool(const Pool&) = delete;", "// a new page", 'Say("delete it");',
-                     "int renew = 1;"):
+                     "int renew = 1;", "return std::unique_ptr<Pool>(new Pool(size));"):
             self.assertEqual(report("runtime/a.cc", code + "\n"), "", code)
 
     def test_exceptions(self):
