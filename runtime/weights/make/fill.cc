@@ -171,6 +171,7 @@ Filler MatrixFiller(const Noise& noise, const PlannedTensor& tensor, const Model
                               : Projection(noise, tensor, gain.gain);
   }
   return Projection(noise, tensor, 1.0F);
+  // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDeleteLeaks): the std::function returned owns it.
 }
 
 }  // namespace
