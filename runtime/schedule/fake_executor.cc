@@ -77,6 +77,7 @@ StepResult FakeExecutor::Run(const Plan& plan) {
     for (int i = 0; i < static_cast<int>(run.tokens.size()); ++i) Step(run, i);
     std::optional<Token> token;
     if (run.sample) {
+      K3_CHECK(run.logit_rows == 1);
       std::vector<Token> read;
       const int length = run.position + static_cast<int>(run.tokens.size());
       for (int p = 0; p < length; ++p) {

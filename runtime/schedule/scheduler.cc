@@ -179,6 +179,7 @@ void Scheduler::AddRun(Plan& plan, Sequence& sequence, int rows) {
   run.state_source = lease.state.ids();
   run.state_target = lease.state.ids();
   if (computed + rows == sequence.num_tokens()) {
+    run.logit_rows = 1;
     run.sample =
         SampleSpec{.options = sequence.request.sampling, .position = sequence.num_tokens()};
   }
