@@ -65,7 +65,7 @@ function(k3_python_test name)
     return()
   endif()
   add_test(NAME ${name} COMMAND /usr/bin/python3 -B ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_SCRIPT}
-    ${ARG_ARGS} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    ${ARG_ARGS} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} COMMAND_EXPAND_LISTS)
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 300
     ENVIRONMENT "${K3_TEST_ENVIRONMENT}")
 endfunction()
