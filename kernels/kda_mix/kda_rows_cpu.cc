@@ -8,10 +8,6 @@ namespace {
 constexpr float kOffsetBits = 58.0F;
 constexpr float kUndoOffset = 0x1p-58F;
 constexpr float kNormEps = 1e-6F;  // on the sum of squares, inside the root
-// Rows of S that one pass of a decode step reads before it turns to the next columns: the pass
-// stays in the first-level cache and the state is read front to back.
-constexpr int kStateRows = 16;
-
 // The rows' factors and products, in KdaRows::work.
 struct Work {
   float* factors;       // kd rows, then qd rows: [2 * rows][dim]
@@ -102,20 +98,8 @@ void Coefficients(const KdaRows& a, const Work& work) {
 
 void TimesState(const KdaRows& a, const Work& work) {
   const std::int64_t dim = a.dim;
-  Chain<float> chain{work.factors, dim, 1, a.state, dim, a.dim, work.products, dim};
-  if (a.rows > 1) {
-    RunChains(chain, 2 * a.rows, a.dim, true);
-    return;
-  }
-  chain.count = kStateRows;
-  for (int k = 0; k < a.dim; k += kStateRows) {
-    const float* next = chain.m + kStateRows * dim;
-    if (k + kStateRows < a.dim)
-      for (std::int64_t c = 0; c < kStateRows * dim; c += kLanes) __builtin_prefetch(next + c);
-    RunChains(chain, 2, a.dim, k == 0);
-    chain.x += kStateRows;
-    chain.m = next;
-  }
+  RunChains(Chain<float>{work.factors, dim, 1, a.state, dim, a.dim, work.products, dim}, 2 * a.rows,
+            a.dim, true);
 }
 
 struct Row {
@@ -198,14 +182,15 @@ void Fold(const KdaFold& a) {
   }
   for (int c = 0; c < a.dim; ++c)
     Store(keys + c * kGridTokens, Mul(Load(a.chunk.key_t + c * kGridTokens), Set1(raised[c])));
-  for (int first = 0; first < a.dim; first += kChainRows) {
-    const int rows = a.dim - first < kChainRows ? a.dim - first : kChainRows;
-    for (int r = first; r < first + rows; ++r)
-      for (int c = 0; c < a.dim; c += kLanes)
-        Store(a.to + r * dim + c, Mul(Set1(decays[r]), Load(a.from + r * dim + c)));
-    RunChains(Chain<float>{keys + first * kGridTokens, kGridTokens, 1, a.chunk.correction, dim,
-                           kGridTokens, a.to + first * dim, dim},
-              rows, a.dim, false);
+  // A few whole rows at a time: S is read and written front to back.
+  const int groups = (a.dim + kChainRows - 1) / kChainRows;
+  for (int group = 0; group < groups; ++group) {
+    const int first = a.dim * group / groups;
+    const int rows = a.dim * (group + 1) / groups - first;
+    RunChains(
+        Chain<float>{keys + first * kGridTokens, kGridTokens, 1, a.chunk.correction, dim,
+                     kGridTokens, a.to + first * dim, dim, a.from + first * dim, decays + first},
+        rows, a.dim, true);
   }
 }
 

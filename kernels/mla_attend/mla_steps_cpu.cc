@@ -9,6 +9,8 @@ namespace {
 // Rows and columns of latents that one pass of all pairs keeps in the first-level cache.
 constexpr int kValueRows = 64;
 constexpr int kValueCols = 64;
+// Width of queries and rows that a block's score tiles keep there.
+constexpr int kScoreWidth = 192;
 constexpr float kMinusInfinity = -__builtin_inff();
 
 int Least(int a, int b) {
@@ -57,6 +59,15 @@ Split SplitOf(const MlaTile& t, int split) {
           t.work + kMlaSplitRows * kMlaPairs};
 }
 
+// Pages lie anywhere, so the machine cannot guess the next one.
+void PrefetchBlock(const MlaTile& t, int first) {
+  const MlaLatents& latents = t.latents;
+  const std::int64_t page = latents.blocks[first / kGridTokens];
+  const std::byte* rows = latents.pages + page * latents.page_bytes + latents.offset;
+  const std::int64_t bytes = std::int64_t{kGridTokens} * latents.width * SizeOf(latents.dtype);
+  for (std::int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(rows + i);
+}
+
 // The block's rows as floats: bf16 ones are widened once for all pairs.
 const float* WideRows(const MlaTile& t, const Split& split, int first, int rows) {
   if (t.latents.dtype == DType::kF32) return LatentRow<float>(t.latents, first);
@@ -66,13 +77,20 @@ const float* WideRows(const MlaTile& t, const Split& split, int first, int rows)
   return split.wide;
 }
 
+// In pieces of the width, so that a piece of the queries and of the rows stays in the first-level
+// cache for all tiles of the block.
 void Scores(const MlaTile& t, const Split& split) {
+  const int width = t.latents.width;
   for (int s = split.begin; s < split.end; s += kGridTokens) {
     const int rows = Least(kGridTokens, split.end - s);
-    RunChains(
-        Chain<float>{WideRows(t, split, s, rows), t.latents.width, 1, t.query_t, kMlaPairs,
-                     t.latents.width, split.scores + (s - split.begin) * kMlaPairs, kMlaPairs},
-        rows, kMlaPairs, true);
+    const float* wide = WideRows(t, split, s, rows);
+    if (s + kGridTokens < split.end) PrefetchBlock(t, s + kGridTokens);
+    for (int k = 0; k < width; k += kScoreWidth) {
+      RunChains(Chain<float>{wide + k, width, 1, t.query_t + std::int64_t{k} * kMlaPairs, kMlaPairs,
+                             Least(kScoreWidth, width - k),
+                             split.scores + (s - split.begin) * kMlaPairs, kMlaPairs},
+                rows, kMlaPairs, k == 0);
+    }
   }
 }
 

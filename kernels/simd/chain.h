@@ -31,6 +31,9 @@ struct Chain {
   int count;  // length of the chain
   float* y;
   std::int64_t y_row;
+  // A chain may also start at scale[r] * start[r][c] (rows y_row apart): what a fold does.
+  const float* start = nullptr;
+  const float* scale = nullptr;
 };
 
 K3_INLINE F32x16 Widen(const float* p) {
@@ -79,11 +82,25 @@ K3_INLINE void ExtendChains(ChainSums<R, V>& s, const Chain<M>& c) {
   }
 }
 
+template <int R, int V>
+K3_INLINE void ScaleStart(ChainSums<R, V>& s, const float* start, std::int64_t row_step,
+                          const float* scale) {
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v)
+      s.sum[r][v] = Mul(Set1(scale[r]), Load(start + r * row_step + v * kLanes));
+}
+
 template <int R, int V, typename M>
 K3_INLINE void ChainTile(Chain<M> c, int row, int col, bool fresh) {
   ChainSums<R, V> sums;
   float* y = c.y + row * c.y_row + col;
-  StartChains(sums, y, c.y_row, fresh);
+  if (c.start != nullptr) {
+    ScaleStart(sums, c.start + row * c.y_row + col, c.y_row, c.scale + row);
+  } else {
+    StartChains(sums, y, c.y_row, fresh);
+  }
   c.x += row * c.x_row;
   c.m += col;
   ExtendChains(sums, c);
