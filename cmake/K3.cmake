@@ -12,8 +12,10 @@ target_compile_options(k3_flags INTERFACE
   "$<$<COMPILE_LANGUAGE:CUDA>:--fmad=false;--expt-relaxed-constexpr;-Werror=all-warnings>"
   "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>")
 if(K3_SANITIZE)
+  # A target with the property K3_PLAIN is left alone: see kernels/CMakeLists.txt.
+  set(K3_NOT_PLAIN $<NOT:$<BOOL:$<TARGET_PROPERTY:K3_PLAIN>>>)
   target_compile_options(k3_flags INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${K3_SANITIZE}>
+    $<$<AND:$<COMPILE_LANGUAGE:CXX>,${K3_NOT_PLAIN}>:-fsanitize=${K3_SANITIZE}>
     $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer -fno-sanitize-recover=all>)
   target_link_options(k3_flags INTERFACE -fsanitize=${K3_SANITIZE})
 endif()
