@@ -103,9 +103,10 @@ TEST_F(KdaLaw, EverySplitIntoPrefillAndDecodeGivesTheSameBits) {
 TEST_F(KdaLaw, BatchMatesOrderAndSlotsDoNotMatter) {
   for (const Program& program : programs_) {
     KdaWorld world = World(program);
-    std::vector<KdaContext> alone;
+    std::vector<KdaContext> alone, together;
+    alone.reserve(3);
+    together.reserve(3);
     for (int i = 0; i < 3; ++i) alone.push_back(Whole(world, i));
-    std::vector<KdaContext> together;
     for (int i = 0; i < 3; ++i)
       together.push_back(world.Start(streams_[static_cast<std::size_t>(i)], (i + 1) % 3, i == 1));
     for (bool any = true; any;) {

@@ -21,27 +21,21 @@ constexpr double kStateBytes = 4.0 * kDim * kDim;
 [[gnu::target("avx2")]] float ReadOnce(const Buffer<float>& data) {
   __m256 sum[4] = {};
   for (std::int64_t i = 0; i < data.size(); i += 32)
-    for (int j = 0; j < 4; ++j) sum[j] = _mm256_add_ps(sum[j], _mm256_load_ps(&data[i + 8 * j]));
+    for (int j = 0; j < 4; ++j)
+      sum[j] = _mm256_add_ps(sum[j], _mm256_load_ps(&data[i + std::int64_t{8} * j]));
   return _mm256_cvtss_f32(
       _mm256_add_ps(_mm256_add_ps(sum[0], sum[1]), _mm256_add_ps(sum[2], sum[3])));
 }
 
-// This thread's own time: what others take from the core meanwhile is not the kernel's.
-double CpuSeconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
 // Bytes per second of plain reads over 256 KB: beyond the first level, within the second.
-double SecondLevelRoof() {
+double SecondLevelRoof(const ThreadTeam& team) {
   if (!__builtin_cpu_supports("avx2")) return 0;
-  const Buffer<float> data(64 * 1024);
+  const Buffer<float> data(std::int64_t{64} * 1024);
   double best = 1;
   for (int i = 0; i < 2000; ++i) {
-    const double start = NowSeconds();
+    const double start = NowSeconds(team);
     benchmark::DoNotOptimize(ReadOnce(data));
-    best = std::min(best, NowSeconds() - start);
+    best = std::min(best, NowSeconds(team) - start);
   }
   return static_cast<double>(data.size()) * 4 / best;
 }
@@ -51,7 +45,7 @@ struct Roofs {
     ThreadTeam one(1);
     fma = FmaRoof(one);
     memory = ReadRoof(one);
-    second_level = SecondLevelRoof();
+    second_level = SecondLevelRoof(one);
   }
   double fma, memory, second_level;
 };
@@ -68,19 +62,20 @@ void KdaMixOneThread(benchmark::State& state) {
   Random random(1);
   const KdaWeights weights(heads, kDim, random);
   const KdaStream stream(weights, 16 * std::max(16, rows), random);
+  const ThreadTeam one(1);
   CpuRunner runner(1);
   const CpuOps& set = BestCpuSet();
   double spent = 0;
   const auto op = [&](const KdaMixArgs& args) {
-    const double start = CpuSeconds();
+    const double start = NowSeconds(one);
     runner.Run(set.kda_mix, args);
-    spent = CpuSeconds() - start;
+    spent = NowSeconds(one) - start;
   };
   KdaWorld world(weights, op, set.kda_window_bytes(KdaWorld::LayoutFor(weights)), 1, 2);
   KdaContext context = world.Start(stream, 0);
   // A whole chunk is what repeats: sixteen decode rows and their fold.
   double chunk = 0, best = 1e9;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     world.Step({{&context, rows}});
     chunk += spent;
     if (context.position % kGridTokens != 0) continue;

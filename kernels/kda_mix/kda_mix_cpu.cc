@@ -24,7 +24,7 @@ struct Work {
 };
 
 constexpr std::int64_t WorkFloats(std::int64_t dim) {
-  return 7 * kGridTokens * dim + KdaWorkFloats(dim);
+  return dim * kGridTokens * 7 + KdaWorkFloats(dim);
 }
 
 Work WorkAt(float* base, std::int64_t dim) {
@@ -33,7 +33,7 @@ Work WorkAt(float* base, std::int64_t dim) {
 }
 
 KdaChunk ChunkAt(float* base, std::int64_t dim) {
-  return {base, base + kGridTokens * dim, base + 2 * kGridTokens * dim};
+  return {base, base + dim * kGridTokens, base + dim * kGridTokens * 2};
 }
 
 struct Task {

@@ -38,7 +38,7 @@ class HeadRun {
         dim_(args.layout->geometry.kda_head_dim),
         target_(Unit(args.batch->state_target + Pages())),
         state_(static_cast<std::size_t>(dim_ * dim_)),
-        tail_(static_cast<std::size_t>(kTailRows * kInputs * dim_)) {
+        tail_(static_cast<std::size_t>(dim_ * kTailRows * kInputs)) {
     Load(Unit(args.batch->state_source + Pages()));
   }
 

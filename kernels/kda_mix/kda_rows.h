@@ -51,7 +51,7 @@ struct KdaRows {
 };
 
 constexpr std::int64_t KdaWorkFloats(std::int64_t dim) {
-  return 4 * kGridTokens * dim + 2 * kGridTokens * kGridTokens;
+  return (dim + kGridTokens) * kGridTokens * 4;
 }
 
 struct KdaFold {

@@ -5,6 +5,7 @@
 namespace k3::kernels::K3_ISA {
 namespace {
 
+constexpr std::int64_t kChunkRows = kGridTokens;  // as an offset
 constexpr float kOffsetBits = 58.0F;
 constexpr float kUndoOffset = 0x1p-58F;
 constexpr float kNormEps = 1e-6F;  // on the sum of squares, inside the root
@@ -16,14 +17,14 @@ struct Work {
 };
 
 Work WorkOf(const KdaRows& a) {
-  const std::int64_t matrix = 2 * kGridTokens * std::int64_t{a.dim};
+  const std::int64_t matrix = 2 * kChunkRows * a.dim;
   return {a.work, a.work + matrix, a.work + 2 * matrix};
 }
 
 void Conv(const KdaConv& a) {
   for (int c = 0; c < a.dim; c += kLanes) {
     F32x16 tap[kConvTaps];
-    LoadInterleaved(a.weight + c * kConvTaps, tap);
+    LoadInterleaved(a.weight + std::int64_t{c} * kConvTaps, tap);
     for (int i = 0; i < a.rows; ++i) {
       F32x16 sum = Mul(tap[0], Load(a.input[i] + c));
       for (int j = 1; j < kConvTaps; ++j) sum = Fma(tap[j], Load(a.input[i + j] + c), sum);
@@ -75,7 +76,7 @@ void Coefficients(const KdaRows& a, const Work& work) {
                    a.dim,
                    2,
                    a.chunk.key_t,
-                   2 * kGridTokens,
+                   2 * kChunkRows,
                    a.dim / 2,
                    nullptr,
                    0};
@@ -84,7 +85,7 @@ void Coefficients(const KdaRows& a, const Work& work) {
     for (int n = 0; n < a.dim / 2; ++n) {
       Chain<float> step = c;
       step.count = 1;
-      step.x += 2 * n;
+      step.x += n * c.x_step;
       step.m += n * c.m_step;
       ExtendChains(even, step);
       step.x += 1;
@@ -92,7 +93,7 @@ void Coefficients(const KdaRows& a, const Work& work) {
       ExtendChains(odd, step);
     }
     for (int i = 0; i < 2; ++i)
-      Store(work.coefficients + (r + i) * kGridTokens, Add(even.sum[i][0], odd.sum[i][0]));
+      Store(work.coefficients + (r + i) * kChunkRows, Add(even.sum[i][0], odd.sum[i][0]));
   }
 }
 
@@ -118,8 +119,8 @@ K3_INLINE void SolveColumns(const KdaRows& a, const Row& row, int i, int col) {
   F32x16 u[V], o[V];
 #pragma GCC unroll 4
   for (int v = 0; v < V; ++v) {
-    u[v] = Mul(Load(row.key_product + col + v * kLanes), Set1(kUndoOffset));
-    o[v] = Mul(Load(row.query_product + col + v * kLanes), Set1(kUndoOffset));
+    u[v] = Mul(Load(row.key_product + col + v * kVectorFloats), Set1(kUndoOffset));
+    o[v] = Mul(Load(row.query_product + col + v * kVectorFloats), Set1(kUndoOffset));
   }
   float* correction = a.chunk.correction + col;
   for (int j = 0; j < i; ++j, correction += a.dim) {
@@ -127,16 +128,16 @@ K3_INLINE void SolveColumns(const KdaRows& a, const Row& row, int i, int col) {
     const F32x16 query_dot = Set1(row.query_dots[j]);
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) {
-      const F32x16 earlier = Load(correction + v * kLanes);
+      const F32x16 earlier = Load(correction + v * kVectorFloats);
       u[v] = Fma(key_dot, earlier, u[v]);
       o[v] = Fma(query_dot, earlier, o[v]);
     }
   }
 #pragma GCC unroll 4
   for (int v = 0; v < V; ++v) {
-    const F32x16 own = Mul(row.beta, Sub(Load(row.v + col + v * kLanes), u[v]));
-    Store(correction + v * kLanes, own);
-    Store(row.out + col + v * kLanes, Fma(row.diagonal, own, o[v]));
+    const F32x16 own = Mul(row.beta, Sub(Load(row.v + col + v * kVectorFloats), u[v]));
+    Store(correction + v * kVectorFloats, own);
+    Store(row.out + col + v * kVectorFloats, Fma(row.diagonal, own, o[v]));
   }
 }
 
@@ -145,8 +146,8 @@ void Solve(const KdaRows& a, const Work& work, int r) {
   const std::int64_t dim = a.dim;
   const Row row{.key_product = work.products + r * dim,
                 .query_product = work.products + (a.rows + r) * dim,
-                .key_dots = work.coefficients + r * kGridTokens,
-                .query_dots = work.coefficients + (a.rows + r) * kGridTokens,
+                .key_dots = work.coefficients + r * kChunkRows,
+                .query_dots = work.coefficients + (a.rows + r) * kChunkRows,
                 .v = a.v + r * dim,
                 .out = a.out + r * dim,
                 .beta = Sigmoid(Set1(a.beta[r * a.beta_stride])),
@@ -181,14 +182,14 @@ void Fold(const KdaFold& a) {
     Store(raised + c, Exp(Load(last + c), kOffsetBits));
   }
   for (int c = 0; c < a.dim; ++c)
-    Store(keys + c * kGridTokens, Mul(Load(a.chunk.key_t + c * kGridTokens), Set1(raised[c])));
+    Store(keys + c * kChunkRows, Mul(Load(a.chunk.key_t + c * kChunkRows), Set1(raised[c])));
   // A few whole rows at a time: S is read and written front to back.
   const int groups = (a.dim + kChainRows - 1) / kChainRows;
   for (int group = 0; group < groups; ++group) {
     const int first = a.dim * group / groups;
     const int rows = a.dim * (group + 1) / groups - first;
     RunChains(
-        Chain<float>{keys + first * kGridTokens, kGridTokens, 1, a.chunk.correction, dim,
+        Chain<float>{keys + first * kChunkRows, kGridTokens, 1, a.chunk.correction, dim,
                      kGridTokens, a.to + first * dim, dim, a.from + first * dim, decays + first},
         rows, a.dim, true);
   }

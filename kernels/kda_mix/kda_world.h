@@ -189,40 +189,49 @@ inline Matrix<float> GatherRows(const std::vector<KdaRun>& runs, Matrix<float> K
   return all;
 }
 
-inline void KdaWorld::Step(const std::vector<KdaRun>& runs, const std::vector<KdaExport>& exports) {
+// The arrays a BatchView points at.
+struct KdaBatch {
+  KdaBatch(const std::vector<KdaRun>& runs, const std::vector<KdaExport>& exports,
+           const PageLayout& layout) {
+    for (const KdaRun& run : runs) {
+      first.push_back(first.back() + run.rows);
+      position.push_back(run.context->position);
+      slot.push_back(run.context->slot);
+      source.insert(source.end(), run.context->source.begin(), run.context->source.end());
+      target.insert(target.end(), run.context->target.begin(), run.context->target.end());
+    }
+    for (const KdaExport& e : exports) {
+      export_run.push_back(e.run);
+      export_position.push_back(e.position);
+      export_pages.insert(export_pages.end(), e.pages.begin(), e.pages.end());
+    }
+    view.rows = first.back();
+    view.runs = static_cast<int>(runs.size());
+    view.run_first_row = first.data();
+    view.run_position = position.data();
+    view.run_slot = slot.data();
+    view.state_source = source.data();
+    view.state_target = target.data();
+    view.state_pages = layout.state_pages;
+    view.exports = static_cast<int>(exports.size());
+    view.export_run = export_run.data();
+    view.export_position = export_position.data();
+    view.export_pages = export_pages.data();
+  }
+
   std::vector<std::int32_t> first = {0}, position, slot, export_run, export_position;
   Pages source, target, export_pages;
-  for (const KdaRun& run : runs) {
-    first.push_back(first.back() + run.rows);
-    position.push_back(run.context->position);
-    slot.push_back(run.context->slot);
-    source.insert(source.end(), run.context->source.begin(), run.context->source.end());
-    target.insert(target.end(), run.context->target.begin(), run.context->target.end());
-  }
-  for (const KdaExport& e : exports) {
-    export_run.push_back(e.run);
-    export_position.push_back(e.position);
-    export_pages.insert(export_pages.end(), e.pages.begin(), e.pages.end());
-  }
-  BatchView batch;
-  batch.rows = first.back();
-  batch.runs = static_cast<int>(runs.size());
-  batch.run_first_row = first.data();
-  batch.run_position = position.data();
-  batch.run_slot = slot.data();
-  batch.state_source = source.data();
-  batch.state_target = target.data();
-  batch.state_pages = layout_.state_pages;
-  batch.exports = static_cast<int>(exports.size());
-  batch.export_run = export_run.data();
-  batch.export_position = export_position.data();
-  batch.export_pages = export_pages.data();
+  BatchView view;
+};
+
+inline void KdaWorld::Step(const std::vector<KdaRun>& runs, const std::vector<KdaExport>& exports) {
+  const KdaBatch batch(runs, exports, layout_);
   const Matrix<float> q = GatherRows(runs, &KdaStream::q), k = GatherRows(runs, &KdaStream::k);
   const Matrix<float> v = GatherRows(runs, &KdaStream::v), z = GatherRows(runs, &KdaStream::z);
   const Matrix<float> gate = GatherRows(runs, &KdaStream::gate);
   const Matrix<float> beta = GatherRows(runs, &KdaStream::beta);
   const Matrix<float> out(q.rows(), q.cols());
-  op_({.batch = &batch,
+  op_({.batch = &batch.view,
        .layout = &layout_,
        .pages = pool_.data(),
        .window = windows_.data(),

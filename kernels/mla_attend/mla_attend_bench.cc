@@ -22,23 +22,23 @@ void MlaAttendContext(benchmark::State& state) {
   const auto threads = static_cast<int>(state.range(3));
   Random random(1);
   const MlaWeights weights(shape, random);
+  ThreadTeam team(threads);
   CpuRunner runner(threads);
   const CpuOps& set = BestCpuSet();
   double spent = 0;
   const auto op = [&](const MlaAttendArgs& args) {
-    const double start = NowSeconds();
+    const double start = NowSeconds(team);
     runner.Run(set.mla_attend, args);
-    spent = NowSeconds() - start;
+    spent = NowSeconds(team) - start;
   };
   MlaWorld world(weights, op, DType::kBf16, context_rows / kGridTokens + 1);
   const MlaStream stream(shape, rows, random);
   MlaContext context = world.StartAt(stream, context_rows - rows);
   double best = 1e9;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     world.Again(context, rows);
     best = std::min(best, spent);
   }
-  ThreadTeam team(threads);
   const double pairs = static_cast<double>(shape.heads) * rows * (context_rows - (rows - 1) / 2.0);
   const double projections =
       static_cast<double>(shape.heads) * rows * shape.kv * (shape.nope + shape.v) * 2;

@@ -40,7 +40,8 @@ class ReferenceRun {
     for (int s = 0; s < rows; ++s) {
       double sum = 0;
       for (int c = 0; c < Width(); ++c) sum += query[static_cast<std::size_t>(c)] * Element(s, c);
-      score[static_cast<std::size_t>(s)] = sum / std::sqrt(args_.nope_dim + args_.rope_dim);
+      score[static_cast<std::size_t>(s)] =
+          sum / std::sqrt(static_cast<double>(args_.nope_dim + args_.rope_dim));
       top = std::max(top, score[static_cast<std::size_t>(s)]);
     }
     std::vector<double> latent(static_cast<std::size_t>(args_.kv_rank));
@@ -90,7 +91,7 @@ class ReferenceRun {
       for (int c = 0; c < args_.kv_rank; ++c)
         query[static_cast<std::size_t>(c)] += static_cast<double>(q[d]) * ToFloat(KvB(head, d)[c]);
     for (int c = 0; c < args_.rope_dim; ++c)
-      query[static_cast<std::size_t>(args_.kv_rank + c)] = q[args_.nope_dim + c];
+      query.data()[args_.kv_rank + c] = q[args_.nope_dim + c];
     return query;
   }
 

@@ -40,11 +40,13 @@ void Transpose(const float* const* query, int pairs, int width, float* out) {
 }
 
 struct Split {
-  int begin;
-  int end;        // of the rows that any pair sees
   F32x16 limits;  // visible, as floats: exact below 2^24
   float* scores;  // [256][16], then the probabilities
   float* wide;    // [16][width]
+  int begin;
+  int end;  // of the rows that any pair sees
+
+  K3_INLINE float* ScoresOf(int s) const { return scores + std::int64_t{s - begin} * kMlaPairs; }
 };
 
 Split SplitOf(const MlaTile& t, int split) {
@@ -55,8 +57,8 @@ Split SplitOf(const MlaTile& t, int split) {
     longest = Most(longest, t.visible[p]);
   }
   const int begin = split * kMlaSplitRows;
-  return {begin, Least(begin + kMlaSplitRows, longest), Load(limits), t.work,
-          t.work + kMlaSplitRows * kMlaPairs};
+  return {Load(limits), t.work, t.work + std::int64_t{kMlaSplitRows} * kMlaPairs, begin,
+          Least(begin + kMlaSplitRows, longest)};
 }
 
 // Pages lie anywhere, so the machine cannot guess the next one.
@@ -87,8 +89,7 @@ void Scores(const MlaTile& t, const Split& split) {
     if (s + kGridTokens < split.end) PrefetchBlock(t, s + kGridTokens);
     for (int k = 0; k < width; k += kScoreWidth) {
       RunChains(Chain<float>{wide + k, width, 1, t.query_t + std::int64_t{k} * kMlaPairs, kMlaPairs,
-                             Least(kScoreWidth, width - k),
-                             split.scores + (s - split.begin) * kMlaPairs, kMlaPairs},
+                             Least(kScoreWidth, width - k), split.ScoresOf(s), kMlaPairs},
                 rows, kMlaPairs, k == 0);
     }
   }
@@ -99,13 +100,13 @@ void Softmax(const MlaTile& t, const Split& split, const MlaPartial& partial) {
   F32x16 max = Set1(kMinusInfinity);
   F32x16 sum = Zero();
   for (int s = split.begin; s < split.end; ++s) {
-    float* score = split.scores + (s - split.begin) * kMlaPairs;
+    float* score = split.ScoresOf(s);
     const F32x16 scaled = Mul(Load(score), Set1(t.scale));
     Store(score, scaled);
     max = SelectLess(Set1(static_cast<float>(s)), split.limits, Max(max, scaled), max);
   }
   for (int s = split.begin; s < split.end; ++s) {
-    float* score = split.scores + (s - split.begin) * kMlaPairs;
+    float* score = split.ScoresOf(s);
     const F32x16 p = Exp(Sub(Load(score), max));
     Store(score, p);
     sum = SelectLess(Set1(static_cast<float>(s)), split.limits, Add(sum, p), sum);
@@ -132,7 +133,7 @@ K3_INLINE void ValueTile(const MlaTile& t, const Split& split, float* value, con
   for (int s = piece.begin; s < piece.end;) {
     const int rows = Least(kGridTokens - s % kGridTokens, piece.end - s);
     ExtendChains(
-        sums, Chain<M>{split.scores + (s - split.begin) * kMlaPairs + piece.pair, 1, kMlaPairs,
+        sums, Chain<M>{split.ScoresOf(s) + piece.pair, 1, kMlaPairs,
                        LatentRow<M>(t.latents, s) + piece.col, t.latents.width, rows, nullptr, 0});
     s += rows;
   }
@@ -237,7 +238,7 @@ float DotBf16(const Bf16* a, const float* b, int count) {
   int i = 0;
   for (; i + kStep <= count; i += kStep)
     for (int j = 0; j < kAccumulators; ++j)
-      sum[j] = Fma(LoadBf16(a + i + kLanes * j), Load(b + i + kLanes * j), sum[j]);
+      sum[j] = Fma(LoadBf16(a + i + kVectorFloats * j), Load(b + i + kVectorFloats * j), sum[j]);
   for (int j = 0; i < count; ++j, i += kLanes) sum[j] = Fma(LoadBf16(a + i), Load(b + i), sum[j]);
   return CombineSums(sum);
 }

@@ -254,7 +254,8 @@ class MlaOracle {
   void Row(int t, int head, float* out) const {
     int visible = t + 1;
     if (Is(MlaMistake::kCausalOneTooFew)) visible = std::max(1, t);
-    if (Is(MlaMistake::kCausalOneTooMany)) visible = std::min<int>(t + 2, rows_.rows());
+    if (Is(MlaMistake::kCausalOneTooMany))
+      visible = std::min(t + 2, static_cast<int>(rows_.rows()));
     std::vector<double> sum(static_cast<std::size_t>(w_.shape.v));
     double total = 0;
     const int value = Is(MlaMistake::kValueRowsOfKey) ? 0 : w_.shape.nope;

@@ -20,6 +20,8 @@ inline constexpr int kChainRows = 2;
 inline constexpr int kChainWidth = 1;
 #endif
 
+inline constexpr std::int64_t kVectorFloats = kLanes;  // as an offset
+
 // M is float or Bf16. x[r][k] = x[r * x_row + k * x_step]; m[k][c] = m[k * m_step + c].
 template <typename M>
 struct Chain {
@@ -53,7 +55,8 @@ K3_INLINE void StartChains(ChainSums<R, V>& s, const float* y, std::int64_t y_ro
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) s.sum[r][v] = fresh ? Zero() : Load(y + r * y_row + v * kLanes);
+    for (int v = 0; v < V; ++v)
+      s.sum[r][v] = fresh ? Zero() : Load(y + r * y_row + v * kVectorFloats);
 }
 
 template <int R, int V>
@@ -61,7 +64,7 @@ K3_INLINE void StoreChains(const ChainSums<R, V>& s, float* y, std::int64_t y_ro
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) Store(y + r * y_row + v * kLanes, s.sum[r][v]);
+    for (int v = 0; v < V; ++v) Store(y + r * y_row + v * kVectorFloats, s.sum[r][v]);
 }
 
 // `count` more steps of R x V chains.
@@ -72,7 +75,7 @@ K3_INLINE void ExtendChains(ChainSums<R, V>& s, const Chain<M>& c) {
   for (int k = 0; k < c.count; ++k, x += c.x_step, m += c.m_step) {
     F32x16 row[V];
 #pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) row[v] = Widen(m + v * kLanes);
+    for (int v = 0; v < V; ++v) row[v] = Widen(m + v * kVectorFloats);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
       const F32x16 factor = Set1(x[r * c.x_row]);
@@ -89,7 +92,7 @@ K3_INLINE void ScaleStart(ChainSums<R, V>& s, const float* start, std::int64_t r
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v)
-      s.sum[r][v] = Mul(Set1(scale[r]), Load(start + r * row_step + v * kLanes));
+      s.sum[r][v] = Mul(Set1(scale[r]), Load(start + r * row_step + v * kVectorFloats));
 }
 
 template <int R, int V, typename M>

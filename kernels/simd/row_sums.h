@@ -18,7 +18,8 @@ K3_INLINE float DotRow(const float* a, const float* b, std::int64_t count) {
   std::int64_t i = 0;
   for (; i + kStep <= count; i += kStep)
     for (int j = 0; j < kAccumulators; ++j)
-      sum[j] = Fma(Load(a + i + kLanes * j), Load(b + i + kLanes * j), sum[j]);
+      sum[j] = Fma(Load(a + i + std::int64_t{kLanes} * j), Load(b + i + std::int64_t{kLanes} * j),
+                   sum[j]);
   for (int j = 0; i < count; ++j, i += kLanes) {
     const auto left = static_cast<int>(count - i < kLanes ? count - i : kLanes);
     sum[j] = Fma(LoadFirst(a + i, left), LoadFirst(b + i, left), sum[j]);

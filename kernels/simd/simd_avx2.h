@@ -1,5 +1,6 @@
 // F32x16 as two 256-bit registers: lanes 0..7 and 8..15.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <immintrin.h>
 
@@ -121,7 +122,7 @@ K3_SIMD Register LoadBf16Register(const Bf16* p) {
 }
 
 // Group i and group i + 4 as the halves of one register.
-K3_SIMD __m256 TwoGroups(const float* p, int i) {
+K3_SIMD __m256 TwoGroups(const float* p, std::ptrdiff_t i) {
   return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p + 4 * i)),
                               _mm_loadu_ps(p + 4 * i + 16), 1);
 }
