@@ -90,8 +90,7 @@ Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuOptions& options) {
   const int threads = options.threads == 0 ? UsableCores() : options.threads;
   std::string names;
   for (const CpuIsa& isa : UsableIsas()) {
-    if (options.isa.empty() || options.isa == isa.name)
-      return MakeCpuBackendOf(isa, threads);
+    if (options.isa.empty() || options.isa == isa.name) return MakeCpuBackendOf(isa, threads);
     names += std::string(names.empty() ? "" : ", ") + std::string(isa.name);
   }
   return Error{Code::kInvalidArgument,
