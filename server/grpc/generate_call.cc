@@ -14,6 +14,9 @@ namespace {
 
 namespace pb = k3serve::v1;
 
+// A client's own timer fires first, and its cancel may come a moment before our deadline.
+constexpr std::chrono::milliseconds kDeadlineSlack{100};
+
 std::string FreshRequestId() {
   std::random_device device;
   return fmt::format("gen-{:08x}{:08x}", device(), device());
@@ -74,8 +77,10 @@ void GenerateCall::Advance() {
   if (state_ == State::kDone) return;
   if (writing_.load()) return;
   if (state_ == State::kNew) Begin();
-  if (state_ == State::kRunning && events_->empty()) Pull();
   if (state_ == State::kDone) return;
+  // Dropped before the pull: a box that is left unread wakes nobody any more.
+  if (cancelled_.load()) events_->Clear();
+  if (state_ == State::kRunning && events_->empty()) Pull();
   if (cancelled_.load()) events_->Clear();
   if (!events_->empty()) {
     WriteNext();
@@ -148,7 +153,7 @@ void GenerateCall::End() {
 }
 
 void GenerateCall::EndCancelled() {
-  const bool late = context_.deadline() <= std::chrono::system_clock::now();
+  const bool late = context_.deadline() - kDeadlineSlack <= std::chrono::system_clock::now();
   front_end_.metrics.Finished(Api::kGrpc, late ? Outcome::kDeadline : Outcome::kAborted,
                               SecondsSinceArrival());
   FinishWith({late ? grpc::StatusCode::DEADLINE_EXCEEDED : grpc::StatusCode::CANCELLED,

@@ -75,15 +75,15 @@ class InferenceService final : public InferenceBase {
                                   const grpc::ByteBuffer& request, grpc::ByteBuffer& response) {
     grpc::ServerUnaryReactor* reactor = context.DefaultReactor();
     // All three references live until the reactor is finished.
-    front_end_.pool.Post([this, method, reactor, &context, &request, &response] {
-      auto answer = Serve<Request>(front_end_.lifecycle, ToString(request));
+    front_end_.pool.Post([front_end = front_end_, method, reactor, &context, &request, &response] {
+      auto answer = Serve<Request>(front_end.lifecycle, ToString(request));
       grpc::Status status;
       if (const auto* error = std::get_if<ApiError>(&answer)) {
         status = Refuse(context, *error);
       } else {
         response = ToBuffer(std::get<0>(answer));
       }
-      front_end_.metrics.GrpcDone(method, status.error_code());
+      front_end.metrics.GrpcDone(method, status.error_code());
       reactor->Finish(status);
     });
     return reactor;

@@ -16,6 +16,7 @@ from google.protobuf import descriptor_pb2
 from k3serve.v1 import inference_pb2 as k3
 
 K3SERVE, K3CTL, MODEL = sys.argv[1:4]
+NUM_TOKENS = 24
 HERE = pathlib.Path(__file__).resolve().parent
 
 
@@ -24,7 +25,7 @@ def prompt(number, seed=None, temperature=0.0):
     request.sampling.temperature = temperature
     if seed is not None:
         request.sampling.seed = seed
-    request.stop.max_new_tokens = 40
+    request.stop.max_new_tokens = NUM_TOKENS
     request.stop.ignore_eos = True
     request.output.want_token_ids = True
     return request
@@ -61,14 +62,14 @@ class EndToEnd(unittest.TestCase):
         kinds = [event.WhichOneof("event") for event in events]
         self.assertEqual(kinds[0], "started")
         self.assertEqual(kinds[-2:], ["finished", "completed"])
-        self.assertGreater(len(kinds), 6, "40 tokens in three events are no stream")
+        self.assertGreater(len(kinds), 6, "so few events are no stream")
         self.assertEqual([event.seq for event in events], list(range(len(events))))
         started, usage = events[0].started, events[-1].completed.usage
         self.assertEqual(started.prompt_tokens, len(started.prompt_token_ids))
         self.assertEqual(usage.prompt_tokens, started.prompt_tokens)
-        self.assertEqual(usage.completion_tokens, 40)
-        self.assertEqual(usage.total_tokens, usage.prompt_tokens + 40)
-        self.assertEqual(sum(event.delta.num_tokens for event in events), 40)
+        self.assertEqual(usage.completion_tokens, NUM_TOKENS)
+        self.assertEqual(usage.total_tokens, usage.prompt_tokens + NUM_TOKENS)
+        self.assertEqual(sum(event.delta.num_tokens for event in events), NUM_TOKENS)
         self.assertEqual(events[-2].finished.reason, k3.FINISH_REASON_LENGTH_MAX_TOKENS)
         self.assertGreater(events[-1].completed.timings.ttft_ms, 0)
 
@@ -94,7 +95,7 @@ class EndToEnd(unittest.TestCase):
         requests = [prompt(i) for i in range(4)]
         requests += [prompt(i, seed=1000 + i, temperature=0.8) for i in range(4)]
         alone = [k3client.token_ids(self.server.stream(request)) for request in requests]
-        self.assertEqual({len(ids) for ids in alone}, {40})
+        self.assertEqual({len(ids) for ids in alone}, {NUM_TOKENS})
         self.assertNotEqual(alone[3], alone[7])
         finished = self.server.metric("k3serve_requests_finished_total", reason="length")
         for _ in range(2):
@@ -209,14 +210,14 @@ class Stopping(unittest.TestCase):
     def test_sigterm_lets_streams_finish(self):
         server = self.start()
         request = prompt(0)
-        request.stop.max_new_tokens = 400
+        request.stop.max_new_tokens = 200
         call = server.stream(request)
         next(call)
         server.process.terminate()
         time.sleep(0.2)
         late = k3client.refusal(server.stream(prompt(1)))
         events = list(call)
-        self.assertEqual(events[-1].completed.usage.completion_tokens, 400)
+        self.assertEqual(events[-1].completed.usage.completion_tokens, 200)
         self.assertEqual(late, ("UNAVAILABLE", "DRAINING"))
         code, stderr = server.wait_end()
         self.assertEqual(code, 0, stderr)
