@@ -56,39 +56,102 @@ struct Work {
   std::int64_t scales_size;
 };
 
+// Sixteen outputs that one worker computes at a time.
+struct Strip {
+  int expert_index;  // of the experts in use; the down pass takes them all
+  std::int64_t row;
+  float* scales;
+};
+
+const std::uint8_t* PackedOf(const Block& block) {
+  return block.weight->packed.Row<std::uint8_t>(block.row);
+}
+
+// The sixteen rows that follow, or the same ones at the end.
+Block After(const Block& block) {
+  const bool more = block.row + kDotRows < block.weight->packed.rows;
+  return {block.weight, more ? block.row + kDotRows : block.row};
+}
+
+// Up to kMaxInputs pairs of one expert, from order[first] on.
+struct PairsOf {
+  std::int32_t pair[kMaxInputs];
+  QuantRow q[kMaxInputs];
+  int count = 0;
+};
+
+struct QuantRows {
+  std::byte* rows;
+  std::int64_t k;
+  std::int64_t pairs_per_row;
+};
+
+PairsOf TakePairs(const Grouped& grouped, std::int32_t first, std::int32_t end,
+                  const QuantRows& from) {
+  PairsOf pairs;
+  for (; first < end && pairs.count < kMaxInputs; ++first, ++pairs.count) {
+    const std::int32_t pair = grouped.order[first];
+    pairs.pair[pairs.count] = pair;
+    pairs.q[pairs.count] = CutQuantRow(from.rows, pair / from.pairs_per_row, from.k);
+  }
+  return pairs;
+}
+
 // Sixteen columns of one expert's gate and up, for all its pairs.
-void GateUp(const ExpertsArgs& args, const Sizes& size, const Work& work, int expert_index,
-            std::int64_t row, float* scales) {
-  const std::int32_t expert = work.grouped.experts[expert_index];
-  const ExpertWeights& weights = args.experts[expert];
-  float* up_scales = scales + work.scales_size;
-  HalfScales(weights.w1, row, scales);
-  HalfScales(weights.w3, row, up_scales);
-  for (std::int32_t i = work.grouped.start[expert]; i < work.grouped.start[expert + 1]; ++i) {
-    const std::int32_t pair = work.grouped.order[i];
-    const QuantRow q = CutQuantRow(work.x, pair / size.slots, size.latent);
-    const F32x16 gate = SixteenDots(weights.w1, row, scales, q);
-    const F32x16 up = SixteenDots(weights.w3, row, up_scales, q);
-    Store(work.inner + pair * size.width + row,
-          Situ(gate, up, args.situ_beta, args.situ_linear_beta));
+void GateUp(const ExpertsArgs& args, const Sizes& size, const Work& work, const Strip& strip) {
+  const std::int32_t expert = work.grouped.experts[strip.expert_index];
+  const Block gate{&args.experts[expert].w1, strip.row};
+  const Block up{&args.experts[expert].w3, strip.row};
+  float* up_scales = strip.scales + work.scales_size;
+  LoadScales(gate, strip.scales);
+  LoadScales(up, up_scales);
+  PrefetchScales(After(gate));
+  PrefetchScales(After(up));
+  const std::int32_t begin = work.grouped.start[expert];
+  const std::int32_t end = work.grouped.start[expert + 1];
+  for (std::int32_t i = begin; i < end; i += kMaxInputs) {
+    const PairsOf pairs = TakePairs(work.grouped, i, end, {work.x, size.latent, size.slots});
+    float g[kMaxInputs][kDotRows];
+    float u[kMaxInputs][kDotRows];
+    const bool first = i == begin;
+    BlockDots(pairs.count, {gate, strip.scales, pairs.q, first ? PackedOf(up) : nullptr, g});
+    BlockDots(pairs.count, {up, up_scales, pairs.q, first ? PackedOf(After(gate)) : nullptr, u});
+    for (int p = 0; p < pairs.count; ++p) {
+      Store(work.inner + pairs.pair[p] * size.width + strip.row,
+            Situ(Load(g[p]), Load(u[p]), args.situ_beta, args.situ_linear_beta));
+    }
+  }
+}
+
+// out[t] += weight * dots, for pairs of one expert.
+void AddShares(const ExpertsArgs& args, const PairsOf& pairs, std::int64_t col,
+               const float (*dots)[kDotRows]) {
+  for (int p = 0; p < pairs.count; ++p) {
+    const std::int64_t t = pairs.pair[p] / args.ids.cols;
+    const float share = args.weights.Row<float>(t)[pairs.pair[p] % args.ids.cols];
+    float* out = args.out.Row<float>(t) + col;
+    Store(out, Fma(Set1(share), Load(dots[p]), Load(out)));
   }
 }
 
 // Sixteen output columns, summed over all experts: ascending, and so in slot order.
-void Down(const ExpertsArgs& args, const Sizes& size, const Work& work, std::int64_t col,
-          float* scales) {
-  for (std::int64_t t = 0; t < size.rows; ++t) Store(args.out.Row<float>(t) + col, Zero());
+void Down(const ExpertsArgs& args, const Sizes& size, const Work& work, const Strip& strip) {
+  for (std::int64_t t = 0; t < size.rows; ++t) Store(args.out.Row<float>(t) + strip.row, Zero());
   for (int i = 0; i < work.grouped.num_experts; ++i) {
+    const int following = i + 1 < work.grouped.num_experts ? i + 1 : 0;
     const std::int32_t expert = work.grouped.experts[i];
-    const Mxfp4Weight& weight = args.experts[expert].w2;
-    HalfScales(weight, col, scales);
-    for (std::int32_t j = work.grouped.start[expert]; j < work.grouped.start[expert + 1]; ++j) {
-      const std::int32_t pair = work.grouped.order[j];
-      const std::int64_t t = pair / size.slots;
-      const QuantRow q = CutQuantRow(work.inner_q, pair, size.width);
-      float* out = args.out.Row<float>(t) + col;
-      const F32x16 share = Set1(args.weights.Row<float>(t)[pair % size.slots]);
-      Store(out, Fma(share, SixteenDots(weight, col, scales, q), Load(out)));
+    const Block block{&args.experts[expert].w2, strip.row};
+    const Block next{&args.experts[work.grouped.experts[following]].w2, strip.row};
+    LoadScales(block, strip.scales);
+    PrefetchScales(next);
+    const std::int32_t begin = work.grouped.start[expert];
+    const std::int32_t end = work.grouped.start[expert + 1];
+    for (std::int32_t j = begin; j < end; j += kMaxInputs) {
+      const PairsOf pairs = TakePairs(work.grouped, j, end, {work.inner_q, size.width, 1});
+      float dots[kMaxInputs][kDotRows];
+      const std::uint8_t* fetch = j == begin ? PackedOf(next) : nullptr;
+      BlockDots(pairs.count, {block, strip.scales, pairs.q, fetch, dots});
+      AddShares(args, pairs, strip.row, dots);
     }
   }
 }
@@ -135,18 +198,19 @@ void Experts(const ExpertsArgs& args, CpuContext& context) {
   const auto scales_of = [&](int worker) { return work.scales + worker * 2 * work.scales_size; };
   QuantiseInputs(args, size, work, context.team);
   const std::int64_t strips = size.width / kDotRows;
-  ParallelForWorkers(context.team, work.grouped.num_experts * strips, 4,
-                     [&](int worker, std::int64_t begin, std::int64_t end) {
-                       for (std::int64_t i = begin; i < end; ++i) {
-                         GateUp(args, size, work, static_cast<int>(i / strips),
-                                i % strips * kDotRows, scales_of(worker));
-                       }
-                     });
+  ParallelForWorkers(
+      context.team, work.grouped.num_experts * strips, 8,
+      [&](int worker, std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          GateUp(args, size, work,
+                 {static_cast<int>(i / strips), i % strips * kDotRows, scales_of(worker)});
+        }
+      });
   QuantiseInner(size, work, context.team);
   ParallelForWorkers(context.team, size.latent / kDotRows, 1,
                      [&](int worker, std::int64_t begin, std::int64_t end) {
                        for (std::int64_t i = begin; i < end; ++i)
-                         Down(args, size, work, i * kDotRows, scales_of(worker));
+                         Down(args, size, work, {0, i * kDotRows, scales_of(worker)});
                      });
 }
 

@@ -95,8 +95,10 @@ K3_INLINE void Settle(Register sum, int accumulator, float* first, float* second
   }
 }
 
+// A function of its own: its code is large, and one call is thousands of products. `static` keeps
+// it in its object file.
 template <int M>
-K3_INLINE void MicroTile(const MicroArgs& a) {
+[[gnu::noinline]] static void MicroTile(const MicroArgs& a) {
   Register sum[M][kMicroCols];
 #pragma GCC unroll 8
   for (int m = 0; m < M; ++m)
@@ -195,8 +197,9 @@ K3_INLINE void StrandTile(const PackedRows& x, const TileRange& range, int stran
 }
 
 // dots[r][n] of the range, rows of `dots` kTileCols apart.
-K3_INLINE void TileDots(const PackedRows& x, const ConstTensor& weight, const TileRange& range,
-                        const TileMemory& memory, float* dots) {
+[[gnu::noinline]] static void TileDots(const PackedRows& x, const ConstTensor& weight,
+                                       const TileRange& range, const TileMemory& memory,
+                                       float* dots) {
   for (int half = 0; half < kHalves; ++half) {
     for (int accumulator = 0; accumulator < kAccumulators; ++accumulator) {
       const int strand = accumulator * kHalves + half;

@@ -220,9 +220,9 @@ TEST(Sample, DrawsFollowTheLaw) {
   for (std::size_t i = 0; i < 8; ++i) warm.p[i] = std::sqrt(base[i]) / sum;
   const Law nucleus{{0, 0.3 / 0.7, 0, 0.25 / 0.7, 0, 0, 0.15 / 0.7, 0}, 1.0F, 0.6F};
   ForEach([&](const auto& op, const std::string& what) {
-    EXPECT_LT(ChiSquare(plain, logits, 20000, op), 24.3) << what;
-    EXPECT_LT(ChiSquare(warm, logits, 20000, op), 24.3) << what;
-    EXPECT_LT(ChiSquare(nucleus, logits, 20000, op), 13.8) << what;
+    EXPECT_LT(ChiSquare(plain, logits, 6000, op), 24.3) << what;
+    EXPECT_LT(ChiSquare(warm, logits, 6000, op), 24.3) << what;
+    EXPECT_LT(ChiSquare(nucleus, logits, 6000, op), 13.8) << what;
   });
 }
 

@@ -14,6 +14,8 @@ double ReadRoof(ThreadTeam& team);
 // fp32 multiply-adds per second times two, on the widest vectors of this CPU.
 double FmaRoof(ThreadTeam& team);
 
-double NowSeconds();
+// The clock both roofs use. With one thread it counts that thread's own CPU time, so that a
+// neighbour who takes the core away spoils nothing; with more it is the wall's.
+double NowSeconds(const ThreadTeam& team);
 
 }  // namespace k3::kernels
