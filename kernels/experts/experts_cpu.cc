@@ -182,7 +182,7 @@ Work TakeWork(const ExpertsArgs& args, const Sizes& size, CpuContext& context) {
           scratch.Take<std::byte>(size.rows * QuantBytes(size.latent)),
           scratch.Take<float>(pairs * size.width),
           scratch.Take<std::byte>(pairs * QuantBytes(size.width)),
-          scratch.Take<float>(context.team.size() * 2 * scales_size),
+          scratch.Take<float>(std::int64_t{2} * context.team.size() * scales_size),
           scales_size};
 }
 
@@ -195,7 +195,9 @@ void Experts(const ExpertsArgs& args, CpuContext& context) {
   K3_CHECK(size.width % kMxfp4Group == 0);
   K3_CHECK(args.out.cols == size.latent);
   const Work work = TakeWork(args, size, context);
-  const auto scales_of = [&](int worker) { return work.scales + worker * 2 * work.scales_size; };
+  const auto scales_of = [&](int worker) {
+    return work.scales + std::int64_t{2} * worker * work.scales_size;
+  };
   QuantiseInputs(args, size, work, context.team);
   const std::int64_t strips = size.width / kDotRows;
   ParallelForWorkers(

@@ -280,7 +280,7 @@ template <int P>
   for (int p = 0; p < P; ++p) acc[p] = Zero();
   for (std::int64_t g = 0; g < weight.scale.cols; ++g) {
     if (next != nullptr) {
-      for (int line = 0; line < 4; ++line)
+      for (std::int64_t line = 0; line < 4; ++line)
         __builtin_prefetch(next + g * kDotRows * kPairs + 64 * line, 0, 2);
     }
     std::int32_t sums[P][kDotRows];

@@ -93,7 +93,7 @@ double ReadRoof(ThreadTeam& team) {
   double best = 0;
   constexpr std::int64_t kPieces = kReadBytes / kWindow;
   constexpr std::int64_t kQuarter = kPieces / 4;
-  for (std::int64_t pass = 0; pass < 3 * 4; ++pass) {
+  for (std::int64_t pass = 0; pass < std::int64_t{3} * 4; ++pass) {
     const std::int64_t first = pass % 4 * kQuarter;
     const double start = NowSeconds(team);
     ParallelFor(team, kQuarter, 1, [&](std::int64_t begin, std::int64_t end) {
