@@ -118,7 +118,9 @@ double FrontEndTest::Metric(const std::string& name, const Labels& labels) const
   for (std::string line; std::getline(lines, line);) {
     bool matches = line.rfind(name + "{", 0) == 0;
     for (const auto& [key, value] : labels) {
-      matches = matches && line.find(key + "=\"" + value + "\"") != std::string::npos;
+      std::string wanted = key;
+      wanted.append("=\"").append(value).append("\"");
+      matches = matches && line.find(wanted) != std::string::npos;
     }
     if (matches) sum = std::max(sum, 0.0) + std::stod(line.substr(line.rfind(' ') + 1));
   }

@@ -2,7 +2,7 @@
 """clang-tidy over what changed, inside a time box, saying which files it read and which it did not.
 
 Changed means: since --base; else since the merge base with origin/main; where that is HEAD itself
-(a fresh clone), every unit counts, those of the newest commits first. Units that include gRPC or
+(a fresh clone), the newest commit. `./dev lint COMMIT` reads what changed since any other. Units that include gRPC or
 Beast are left out: each takes a minute and the faults found are the libraries' own.
 """
 import argparse
@@ -29,9 +29,12 @@ def git(*words):
 
 
 def changed_paths(base):
-    """Paths changed since `base`, committed or not; None when everything counts."""
+    """Paths changed since `base`, committed or not; None when there is nothing to compare with."""
+    head = git("rev-parse", "HEAD")
     base = base or git("merge-base", "HEAD", "origin/main")
-    if not base or base == git("rev-parse", "HEAD"):
+    if not base or base == head:
+        base = git("rev-parse", "--verify", "--quiet", "HEAD~1")
+    if not base:
         return None
     return set(git("diff", "--name-only", base).splitlines()) | set(
         git("ls-files", "-o", "--exclude-standard").splitlines())
