@@ -2,8 +2,9 @@
 """clang-tidy over what changed, inside a time box, saying which files it read and which it did not.
 
 Changed means: since --base; else since the merge base with origin/main; where that is HEAD itself
-(a fresh clone), the newest commit. `./dev lint COMMIT` reads what changed since any other. Units that include gRPC or
-Beast are left out: each takes a minute and the faults found are the libraries' own.
+(a fresh clone), the newest commit. `./dev lint COMMIT` reads what changed since any other. Units
+that include gRPC or Beast are left out: each takes a minute and the faults found are the libraries'
+own.
 """
 import argparse
 import concurrent.futures
