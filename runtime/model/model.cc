@@ -7,7 +7,6 @@
 namespace k3::runtime {
 
 using kernels::BatchView;
-using kernels::LinearArgs;
 using kernels::LinearSegment;
 
 namespace {
@@ -186,7 +185,7 @@ void Model::Impl::Kda(const KdaWeights& w, int index) {
 void Model::Impl::Mla(const MlaWeights& w, int index) {
   const auto& mla = config.mla;
   const int v_width = mla.num_heads * mla.v_head_dim;
-  const Tensor q = Narrow(act.q, mla.num_heads * mla.q_head_dim(), rows());
+  const Tensor q = Narrow(act.q, std::int64_t{mla.num_heads} * mla.q_head_dim(), rows());
   const Tensor q_a = Head(act.q_a, rows()), kv_a = Head(act.kv_a, rows());
   const Tensor gate = Narrow(act.gate, v_width, rows());
   const Tensor mixed = Narrow(act.mixed, v_width, rows());

@@ -3,8 +3,7 @@
 
 Changed means: since --base; else since the merge base with origin/main; where that is HEAD itself
 (a fresh clone), the newest commit. `./dev lint COMMIT` reads what changed since any other. Units
-that include gRPC or Beast are left out: each takes a minute and the faults found are the libraries'
-own.
+that include gRPC or Beast are left out: each takes a minute and the faults are the libraries' own.
 """
 import argparse
 import concurrent.futures
