@@ -88,7 +88,7 @@ TEST(Scratch, PiecesAreAlignedDisjointAndKept) {
     for (int i = 0; i < 40; ++i) {
       auto* piece = scratch.Take<unsigned char>(100 * i + 1);
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(piece) % 64, 0U);
-      std::memset(piece, i, static_cast<std::size_t>(100 * i + 1));
+      std::memset(piece, i, std::size_t{100} * static_cast<std::size_t>(i) + 1);
       pieces.push_back(piece);
     }
     for (int i = 0; i < 40; ++i) {
@@ -101,19 +101,22 @@ TEST(Scratch, PiecesAreAlignedDisjointAndKept) {
   }
 }
 
+// How often each index was handed out.
+std::vector<int> Seen(ThreadTeam& team, std::int64_t count, std::int64_t grain) {
+  std::vector<int> seen(static_cast<std::size_t>(count));
+  ParallelFor(team, count, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) ++seen[static_cast<std::size_t>(i)];
+  });
+  return seen;
+}
+
 // Kills: an index run twice or never, a Run that returns early, sizes that do not divide.
 TEST(ThreadTeam, EveryIndexRunsOnce) {
   for (int threads : {1, 2, 3}) {
     ThreadTeam team(threads);
-    for (std::int64_t count : {0, 1, 7, 1000}) {
-      for (std::int64_t grain : {1, 3, 2000}) {
-        std::vector<int> seen(static_cast<std::size_t>(count));
-        ParallelFor(team, count, grain, [&](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t i = begin; i < end; ++i) ++seen[static_cast<std::size_t>(i)];
-        });
-        EXPECT_EQ(seen, std::vector<int>(static_cast<std::size_t>(count), 1));
-      }
-    }
+    for (std::int64_t count : {0, 1, 7, 1000})
+      for (std::int64_t grain : {1, 3, 2000})
+        EXPECT_EQ(Seen(team, count, grain), std::vector<int>(static_cast<std::size_t>(count), 1));
   }
 }
 

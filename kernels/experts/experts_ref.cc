@@ -15,7 +15,7 @@ double Dot(const Mxfp4Weight& weight, std::int64_t row, const std::vector<double
     const double* in = x.data() + g * kMxfp4Group;
     double even = 0;
     double odd = 0;
-    for (int j = 0; j < kMxfp4Group / 2; ++j) {
+    for (std::int64_t j = 0; j < kMxfp4Group / 2; ++j) {
       const int byte = packed[g * kMxfp4Group / 2 + j];
       even += kTwiceE2m1[byte & 15] * in[2 * j];
       odd += kTwiceE2m1[byte >> 4] * in[2 * j + 1];

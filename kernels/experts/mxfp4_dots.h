@@ -105,7 +105,7 @@ K3_INLINE void TransposeBytes(__m128i (&v)[16]) {
   for (int round = 0; round < 4; ++round) {
     __m128i mixed[16];
 #pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i) {
+    for (std::size_t i = 0; i < 8; ++i) {
       mixed[2 * i] = _mm_unpacklo_epi8(v[i], v[i + 8]);
       mixed[2 * i + 1] = _mm_unpackhi_epi8(v[i], v[i + 8]);
     }
@@ -218,7 +218,7 @@ K3_INLINE void GroupSums(const std::uint8_t* packed, std::int64_t stride, const 
     const EightRows rows = LoadEightRows(packed + first * stride, stride);
     DigitSums digits[P] = {};
 #pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) {
+    for (std::int64_t j = 0; j < 4; ++j) {
       const __m256i even = BiasedWeights(rows.bytes[j]);
       const __m256i odd = BiasedWeights(_mm256_srli_epi16(rows.bytes[j], 4));
 #pragma GCC unroll 4
@@ -281,7 +281,7 @@ template <int P>
   for (std::int64_t g = 0; g < weight.scale.cols; ++g) {
     if (next != nullptr) {
       for (std::int64_t line = 0; line < 4; ++line)
-        __builtin_prefetch(next + g * kDotRows * kPairs + 64 * line, 0, 2);
+        __builtin_prefetch(next + (g * 4 + line) * 64, 0, 2);
     }
     std::int32_t sums[P][kDotRows];
     GroupSums(packed + g * kPairs, weight.packed.stride, args.q, g, sums);

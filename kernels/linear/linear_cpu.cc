@@ -42,8 +42,8 @@ void PackRow(const LinearArgs& args, std::int64_t t, std::int64_t length, float*
     for (int j = 0; j < kAccumulators; ++j) {
       float lane[kLanes];
       Store(lane, InputLanes(args, x, inverse, step * kStep + std::int64_t{kLanes} * j));
-      for (int half = 0; half < kHalves; ++half) {
-        const std::int64_t strand = j * kHalves + half;
+      for (std::int64_t half = 0; half < kHalves; ++half) {
+        const std::int64_t strand = std::int64_t{j} * kHalves + half;
         float* to = out + (strand * args.x.rows + t) * length + step * kRegisterLanes;
         StoreRegister(to, LoadRegister(lane + half * kRegisterLanes));
       }

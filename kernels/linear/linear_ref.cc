@@ -33,23 +33,25 @@ double Situ(double g, double u, double beta, double linear_beta) {
   return gate * linear_beta * std::tanh(u / linear_beta);
 }
 
+void RunSegment(const LinearArgs& args, const LinearSegment& segment, std::int64_t t,
+                const std::vector<double>& x) {
+  float* out = segment.out.Row<float>(t);
+  for (std::int64_t n = 0; n < segment.weight.rows; ++n) {
+    double y = Dot(segment.weight.Row<Bf16>(n), x.data(), args.x.cols);
+    if (!segment.up_weight.empty()) {
+      const double up = Dot(segment.up_weight.Row<Bf16>(n), x.data(), args.x.cols);
+      y = Situ(y, up, args.situ_beta, args.situ_linear_beta);
+    }
+    out[n] = static_cast<float>(segment.accumulate ? out[n] + y : y);
+  }
+}
+
 }  // namespace
 
 void Linear(const LinearArgs& args) {
   for (std::int64_t t = 0; t < args.x.rows; ++t) {
     const std::vector<double> x = Input(args, t);
-    for (int i = 0; i < args.num_segments; ++i) {
-      const LinearSegment& segment = args.segments[i];
-      float* out = segment.out.Row<float>(t);
-      for (std::int64_t n = 0; n < segment.weight.rows; ++n) {
-        double y = Dot(segment.weight.Row<Bf16>(n), x.data(), args.x.cols);
-        if (!segment.up_weight.empty()) {
-          const double up = Dot(segment.up_weight.Row<Bf16>(n), x.data(), args.x.cols);
-          y = Situ(y, up, args.situ_beta, args.situ_linear_beta);
-        }
-        out[n] = static_cast<float>(segment.accumulate ? out[n] + y : y);
-      }
-    }
+    for (int i = 0; i < args.num_segments; ++i) RunSegment(args, args.segments[i], t, x);
   }
 }
 

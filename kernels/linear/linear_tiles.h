@@ -38,14 +38,14 @@ K3_INLINE float DotBf16(const Bf16* w, const float* x, std::int64_t count) {
     __builtin_prefetch(reinterpret_cast<const char*>(w + k) + kPrefetchBytes);
     __builtin_prefetch(reinterpret_cast<const char*>(w + k) + kPrefetchBytes + 64);
 #pragma GCC unroll 4
-    for (int j = 0; j < kAccumulators; ++j)
+    for (std::int64_t j = 0; j < kAccumulators; ++j)
       sum[j] = Fma(LoadBf16(w + k + kLanes * j), Load(x + k + kLanes * j), sum[j]);
   }
   if (k < count) {
     Bf16 tail[kStep] = {};
     for (std::int64_t i = k; i < count; ++i) tail[i - k] = w[i];
 #pragma GCC unroll 4
-    for (int j = 0; j < kAccumulators; ++j)
+    for (std::int64_t j = 0; j < kAccumulators; ++j)
       sum[j] = Fma(LoadBf16(tail + kLanes * j), Load(x + k + kLanes * j), sum[j]);
   }
   return CombineSums(sum);
@@ -61,12 +61,13 @@ struct TileMemory {
 };
 
 K3_INLINE std::int64_t TileFloats(std::int64_t steps) {
-  return kTileCols * (steps * kRegisterLanes + kBlockRows * (kLanes + kRegisterLanes));
+  return kTileCols *
+         (steps * kRegisterLanes + std::int64_t{kBlockRows} * (kLanes + kRegisterLanes));
 }
 
 K3_INLINE TileMemory CutTileMemory(float* memory, std::int64_t steps) {
   float* first = memory + kTileCols * steps * kRegisterLanes;
-  return {memory, first, first + kTileCols * kBlockRows * kLanes};
+  return {memory, first, first + std::int64_t{kTileCols} * kBlockRows * kLanes};
 }
 
 struct MicroArgs {
@@ -119,7 +120,7 @@ template <int M>
   for (int m = 0; m < M; ++m)
 #pragma GCC unroll 8
     for (int n = 0; n < kMicroCols; ++n) {
-      const int at = m * kTileCols + n;
+      const std::int64_t at = m * kTileCols + n;
       Settle(sum[m][n], a.accumulator, a.first + at * kLanes, a.second + at * kRegisterLanes);
     }
 }
@@ -151,7 +152,7 @@ K3_INLINE void WidenStrand(const ConstTensor& weight, std::int64_t first, int co
         StoreRegister(to + i, ZeroRegister());
       continue;
     }
-    const Bf16* w = weight.Row<Bf16>(first + n) + strand * kRegisterLanes;
+    const Bf16* w = weight.Row<Bf16>(first + n) + std::int64_t{strand} * kRegisterLanes;
     for (std::int64_t b = 0; b < whole; ++b)
       StoreRegister(to + b * kRegisterLanes, LoadBf16Register(w + b * kStep));
     const Bf16* end = weight.Row<Bf16>(first + n) + weight.cols;
@@ -182,7 +183,7 @@ struct TileRange {
 
 K3_INLINE void StrandTile(const PackedRows& x, const TileRange& range, int strand,
                           const TileMemory& memory) {
-  const int half = strand % kHalves;
+  const std::int64_t half = strand % kHalves;
   const int tiles = (range.rows + kMicroRows - 1) / kMicroRows;
   for (int tile = 0; tile < tiles; ++tile) {
     const int row = range.rows * tile / tiles;
@@ -209,8 +210,8 @@ K3_INLINE void StrandTile(const PackedRows& x, const TileRange& range, int stran
   }
   for (int r = 0; r < range.rows; ++r)
     for (int n = 0; n < range.cols; ++n) {
-      const int at = r * kTileCols + n;
-      dots[at] = ReduceAdd(Load(memory.first + std::int64_t{at} * kLanes));
+      const std::int64_t at = r * kTileCols + n;
+      dots[at] = ReduceAdd(Load(memory.first + at * kLanes));
     }
 }
 

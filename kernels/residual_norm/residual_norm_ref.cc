@@ -41,6 +41,7 @@ std::vector<double> Softmax(std::vector<double> values) {
 std::vector<double> Probabilities(const ResidualNormArgs& args, std::int64_t row) {
   if (args.num_sources == 1) return {1.0};
   std::vector<double> scores;
+  scores.reserve(static_cast<std::size_t>(args.num_sources));
   for (int i = 0; i < args.num_sources; ++i) {
     scores.push_back(
         Score(args.sources[i].Row<float>(row), args.score.Row<float>(0), args.out.cols, args.eps));

@@ -20,12 +20,17 @@ struct Choice {
   Matrix<float> weights;
 };
 
+struct Weighting {
+  bool renormalize = true;
+  float scaling = 1;
+};
+
 template <typename Op>
 Choice Routed(const Matrix<float>& logits, const Matrix<float>& bias, std::int64_t k, const Op& op,
-              bool renormalize = true, float scaling = 1) {
+              const Weighting& weighting = {}) {
   Choice choice(logits.rows(), k);
-  op(RouteArgs{logits.view(), bias.view(), renormalize, scaling, choice.ids.view(),
-               choice.weights.view()});
+  op(RouteArgs{logits.view(), bias.view(), weighting.renormalize, weighting.scaling,
+               choice.ids.view(), choice.weights.view()});
   return choice;
 }
 auto Cpu(const CpuOps& ops, int threads = 1) {
@@ -105,12 +110,12 @@ TEST(Route, SetsAgreeAndAreCloseToReference) {
     random.FillNormal(logits.span(), 2);
     random.FillNormal(bias.span(), 0.1F);
     for (bool renormalize : {false, true}) {
-      const Choice want = Routed(logits, bias, 8, Ref, renormalize, 2.5F);
-      const Choice first = Routed(logits, bias, 8, Cpu(*AllCpuSets()[0]), renormalize, 2.5F);
+      const Choice want = Routed(logits, bias, 8, Ref, {renormalize, 2.5F});
+      const Choice first = Routed(logits, bias, 8, Cpu(*AllCpuSets()[0]), {renormalize, 2.5F});
       ExpectSameBits(first.ids, want.ids, "ids");  // 1e-7 apart would be a rare near-tie
       ExpectNear(first.weights, want.weights, 0, 2e-6, "weights");
       for (const CpuOps* ops : AllCpuSets()) {
-        const Choice got = Routed(logits, bias, 8, Cpu(*ops, 2), renormalize, 2.5F);
+        const Choice got = Routed(logits, bias, 8, Cpu(*ops, 2), {renormalize, 2.5F});
         ExpectSameBits(got.ids, first.ids, ops->isa);
         ExpectSameBits(got.weights, first.weights, ops->isa);
       }

@@ -54,8 +54,10 @@ K3_SIMD __m512i EmulatedWiden(__m256i x) {
 
 }  // namespace k3::kernels::K3_ISA
 
+// NOLINTBEGIN(bugprone-reserved-identifier): these stand in for the names themselves.
 #define _mm512_maskz_loadu_ps EmulatedLoadFirst
 #define _mm512_mask_storeu_ps EmulatedStoreFirst
 #define _mm512_cvtps_epi32 EmulatedToInt
 #define _mm512_cvtepi32_ps EmulatedFromInt
 #define _mm512_cvtepu16_epi32 EmulatedWiden
+// NOLINTEND(bugprone-reserved-identifier)

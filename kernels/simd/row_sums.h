@@ -17,7 +17,7 @@ K3_INLINE float DotRow(const float* a, const float* b, std::int64_t count) {
   F32x16 sum[kAccumulators] = {Zero(), Zero(), Zero(), Zero()};
   std::int64_t i = 0;
   for (; i + kStep <= count; i += kStep)
-    for (int j = 0; j < kAccumulators; ++j)
+    for (std::int64_t j = 0; j < kAccumulators; ++j)
       sum[j] = Fma(Load(a + i + std::int64_t{kLanes} * j), Load(b + i + std::int64_t{kLanes} * j),
                    sum[j]);
   for (int j = 0; i < count; ++j, i += kLanes) {
