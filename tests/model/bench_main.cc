@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <exception>
 #include <memory>
 
 #include "kernels/testing/roofline.h"
@@ -54,6 +55,7 @@ double DecodeRate(Harness& harness, int batch, int context_length, int steps) {
   std::vector<double> rates;
   for (int step = 0; step < steps; ++step) {
     std::vector<Feed> feeds;
+    feeds.reserve(contexts.size());
     for (int i = 0; i < batch; ++i) {
       feeds.push_back({contexts[static_cast<std::size_t>(i)].get(),
                        Tokens(1, static_cast<unsigned>(step * 64 + i)),
@@ -67,9 +69,7 @@ double DecodeRate(Harness& harness, int batch, int context_length, int steps) {
   return Median(rates);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int Run(int argc, char** argv) {
   CLI::App app{"Prefill and decode speed of a model on this machine."};
   std::string model, isa;
   int threads = k3::UsableCores(), context = 128, rounds = 5, steps = 24;
@@ -103,4 +103,15 @@ int main(int argc, char** argv) {
                 DecodeRate(harness, batch, context, steps));
   }
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return Run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "k3-bench-model: %s\n", error.what());
+    return 1;
+  }
 }

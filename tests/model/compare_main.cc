@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
+#include <exception>
 #include <random>
 
 #include "tests/model/harness.h"
@@ -60,9 +61,7 @@ double Drift(const std::vector<double>& a, const std::vector<double>& b) {
   return std::sqrt(difference / std::max(size, 1e-30));
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int Run(int argc, char** argv) {
   CLI::App app{"Names the first op at which two backends drift apart."};
   std::string first = "ref", second = "cpu", model = "tests/golden/k3-micro";
   int length = 70;
@@ -95,4 +94,15 @@ int main(int argc, char** argv) {
   std::printf("no op drifts: %s and %s agree to %.2e over %d tokens\n", first.c_str(),
               second.c_str(), worst, length);
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return Run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "k3-compare: %s\n", error.what());
+    return 1;
+  }
 }
