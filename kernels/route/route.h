@@ -15,6 +15,7 @@ struct RouteArgs {
   float scaling = 1;        // routed_scaling_factor
   Tensor ids;               // I32 [T, K]
   Tensor weights;           // F32 [T, K]
+  Tensor load;              // I32 [1, E] rows per expert are added to it; empty: not wanted
 };
 
 }  // namespace k3::kernels

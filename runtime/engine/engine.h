@@ -19,16 +19,21 @@
 namespace k3::runtime {
 
 struct EngineOptions {
-  std::string device = "cpu";         // "ref", "cpu", "cuda"
-  int threads = 0;                    // 0: one per usable core
-  std::string isa;                    // "": the best there is
-  std::int64_t cache_bytes = 0;       // the page pool; 0: a default from free memory
-  int max_model_len = 0;              // 0: max_position_embeddings, cut to what the pool holds
-  int max_num_seqs = 16;              // sequences running at once
-  int max_num_batched_tokens = 256;   // rows of a step
-  int max_queued_requests = 256;      // waiting beyond the running ones
-  DType latent_dtype = DType::kBf16;  // kBf16, or kF32
-  int vocab_limit = 0;                // ids the tokenizer knows; 0: the whole vocabulary
+  std::string device = "cpu";        // "ref", "cpu", "cuda"
+  int threads = 0;                   // 0: one per usable core
+  std::string isa;                   // "": the best there is
+  std::int64_t cache_bytes = 0;      // the page pool; 0: a default from free memory
+  int max_model_len = 0;             // 0: max_position_embeddings, cut to what the pool holds
+  int max_num_seqs = 16;             // sequences running at once
+  int max_num_batched_tokens = 256;  // rows of a step
+  int max_queued_requests = 256;     // waiting beyond the running ones
+  std::int64_t max_queued_tokens = std::int64_t{4} << 20;  // of waiting requests' prompts
+  int target_inter_token_ms = 250;      // prefill chunks shrink to keep it while others decode
+  int long_prefill_tokens = 8192;       // prompts with more to compute yield to shorter ones
+  int max_unread_tokens = 1024;         // a client this far behind pauses its sequence
+  int slow_client_timeout_ms = 30'000;  // ... and this long paused ends it
+  DType latent_dtype = DType::kBf16;    // kBf16, or kF32
+  int vocab_limit = 0;                  // ids the tokenizer knows; 0: the whole vocabulary
 };
 
 // What does not change after start; shown by GetModelInfo and at start-up.

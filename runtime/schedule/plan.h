@@ -1,22 +1,27 @@
 // What one step does, decided; and what came of it. Plain data: ids, lengths, tokens. Spans point
 // into the scheduler's sequences and are good until Advance().
 #pragma once
+#include <array>
 #include <optional>
 #include <span>
 #include <variant>
 #include <vector>
 
 #include "cache/types.h"
+#include "kernels/sample/sample.h"
 #include "runtime/schedule/request.h"
 
 namespace k3::runtime {
 
 using cache::PageId;
 
-// How to choose the token that follows a run's last row.
+// How to choose the token that follows a run's last row. Points into the sequence, as spans do.
 struct SampleSpec {
-  SamplingOptions options;
-  int position = 0;  // of the token being chosen
+  const SamplingOptions* options = nullptr;
+  int position = 0;                           // of the token being chosen
+  std::span<const kernels::LogitEdit> edits;  // bias and penalties
+  std::span<const Token> banned;              // stop ids before min_new_tokens
+  std::span<const std::uint32_t> mask;        // [ceil(V / 32)] bit 1 = allowed; empty: all
 };
 
 // Consecutive positions of one sequence: a prefill chunk or a decode row.
@@ -52,17 +57,26 @@ struct Plan {
   }
 };
 
-// One entry per run of the plan, in its order; empty where no token was asked for. A token of -1
-// says that the logits were not finite.
+// What a step did to the experts of a MoE layer group, for metrics.
+struct ExpertLoad {
+  std::int64_t tokens = 0;  // (row, slot) pairs
+  double imbalance = 0;     // max over mean of a layer's experts, mean over layers; 0: none ran
+  double active = 0;        // distinct experts of a layer that had a row, mean over layers
+};
+inline constexpr int kExpertLayerGroups = 4;  // quarters of the depth
+
+// One entry per run of the plan, in its order; empty where no token was asked for. An id of -1 says
+// that the logits were not finite.
 struct StepResult {
-  std::vector<std::optional<Token>> tokens;
+  std::vector<std::optional<NewToken>> tokens;
+  std::array<ExpertLoad, kExpertLayerGroups> experts{};
 };
 inline constexpr Token kNoToken = -1;
 
 // What a step means to one request. A Finished's timings are the engine's to fill in.
 struct Emission {
   RequestId request{};
-  std::variant<Started, Token, Finished> what;
+  std::variant<Started, NewToken, Finished> what;
 };
 
 // Runs plans. The real one drives a model; the fake one of the tests checks the plan itself.

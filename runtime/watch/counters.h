@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "runtime/schedule/request.h"
+#include "runtime/schedule/plan.h"
 
 namespace k3::runtime {
 
@@ -66,8 +66,34 @@ inline constexpr std::array kDurationBounds = {.05, .1,  .2,   .3,   .5,   .8,  
 inline constexpr std::array kStepBounds = {.0005, .001, .002, .005, .01, .02, .05,
                                            .1,    .2,   .5,   1.,   2.,  5.};
 
+inline constexpr std::array kBatchTokenBounds = {
+    1., 2., 4., 8., 16., 32., 64., 128., 256., 512., 1024., 2048., 4096., 8192., 16384.};
+inline constexpr std::array kBatchSequenceBounds = {1.,  2.,   4.,   8.,   16.,  32.,
+                                                    64., 128., 256., 512., 1024.};
+inline constexpr std::array kOverheadBounds = {.00005, .0001, .00025, .0005, .001, .0025,
+                                               .005,   .01,   .025,   .05,   .1};
+inline constexpr std::array kAbortBounds = {.001, .0025, .005, .01, .025, .05,
+                                            .1,   .25,   .5,   1.,  2.5,  5.};
+inline constexpr std::array kImbalanceBounds = {1., 1.1, 1.25, 1.5, 2., 3., 5., 10.};
+inline constexpr std::array kActiveExpertBounds = {8., 16., 32., 64., 128., 256., 512., 896.};
+inline constexpr std::array kTokenCountBounds = {
+    1.,    2.,    5.,     10.,    20.,    50.,     100.,    200.,    500.,    1000.,
+    2000., 5000., 10000., 20000., 50000., 100000., 200000., 500000., 1048576.};
+
 enum class StepKind : std::uint8_t { kPrefill, kDecode, kMixed };
 inline constexpr int kNumStepKinds = 3;
+
+// What the engine thread does around a step.
+enum class OverheadPhase : std::uint8_t { kSchedule, kEmit };
+inline constexpr int kNumOverheadPhases = 2;
+
+struct StepCounters {
+  Counter steps;
+  Histogram<kStepBounds.size()> seconds{kStepBounds};
+  Histogram<kBatchTokenBounds.size()> batch_tokens{kBatchTokenBounds};
+  Histogram<kBatchSequenceBounds.size()> batch_sequences{kBatchSequenceBounds};
+  Histogram<kActiveExpertBounds.size()> active_experts{kActiveExpertBounds};
+};
 
 struct EngineCounters {
   std::array<Counter, kNumFinishReasons> requests_finished;  // by FinishReason
@@ -77,15 +103,27 @@ struct EngineCounters {
   Counter generation_tokens;
   Counter preemptions;
   Counter nan_logits;
-  Gauge requests_running, requests_waiting;
-  Gauge queue_tokens;  // prompt tokens of waiting requests
+  Gauge requests_running, requests_waiting, requests_paused;  // running: the paused ones too
+  Gauge queue_tokens;                                         // to be computed for waiting requests
+  Gauge prefill_rows;    // what a step may prefill now, for the target latency
+  Gauge retry_after_ms;  // when a full queue will probably have room
   Gauge pages_total, pages_free;
-  std::array<Counter, kNumStepKinds> steps;
-  Histogram<kStepBounds.size()> step_seconds{kStepBounds};
+  std::array<StepCounters, kNumStepKinds> steps;  // by StepKind
+  std::array<Histogram<kOverheadBounds.size()>, kNumOverheadPhases> overhead_seconds{
+      Histogram{kOverheadBounds}, Histogram{kOverheadBounds}};
+  std::array<Counter, kExpertLayerGroups> expert_tokens;
+  Histogram<kImbalanceBounds.size()> expert_imbalance{kImbalanceBounds};
+  Gauge expert_imbalance_now;
   Histogram<kTtftBounds.size()> time_to_first_token_seconds{kTtftBounds};
   Histogram<kInterTokenBounds.size()> inter_token_latency_seconds{kInterTokenBounds};
+  Histogram<kInterTokenBounds.size()> time_per_output_token_seconds{kInterTokenBounds};
   Histogram<kDurationBounds.size()> queue_seconds{kDurationBounds};
-  Histogram<kDurationBounds.size()> request_duration_seconds{kDurationBounds};
+  Histogram<kDurationBounds.size()> prefill_seconds{kDurationBounds};  // admission to first token
+  Histogram<kDurationBounds.size()> decode_seconds{kDurationBounds};   // first token to last
+  Histogram<kAbortBounds.size()> abort_seconds{kAbortBounds};          // Cancel to freed pages
+  Histogram<kTokenCountBounds.size()> request_prompt_tokens{kTokenCountBounds};
+  Histogram<kTokenCountBounds.size()> request_generation_tokens{kTokenCountBounds};
+  Histogram<kTokenCountBounds.size()> request_max_tokens{kTokenCountBounds};
   std::atomic<std::int64_t> heartbeat_ms{0};  // steady clock, each turn of the engine's loop
 };
 
