@@ -25,6 +25,14 @@ void Pages::Append(Pages more) {
   more.ids_.clear();
 }
 
+void Pages::Shrink(int size) {
+  K3_CHECK(size >= 0);
+  K3_CHECK(size <= this->size());
+  if (pool_ == nullptr) return;
+  pool_->Return(ids().subspan(static_cast<std::size_t>(size)));
+  ids_.resize(static_cast<std::size_t>(size));
+}
+
 PagePool::PagePool(int size) : size_(size) {
   K3_CHECK(size >= 0);
   free_.reserve(static_cast<std::size_t>(size));

@@ -30,6 +30,9 @@ class Pages {
   // Takes over `more`, which must come from the same pool, behind what is here.
   void Append(Pages more);
 
+  // Gives back all but the first `size`.
+  void Shrink(int size);
+
  private:
   friend class PagePool;
   Pages(PagePool* pool, std::vector<PageId> ids) : pool_(pool), ids_(std::move(ids)) {}

@@ -1,6 +1,7 @@
 #include "runtime/schedule/fake_executor.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "kernels/base/check.h"
 
@@ -21,6 +22,56 @@ std::uint64_t HashOf(std::span<const Token> tokens, std::uint64_t hash = 0) {
   return hash;
 }
 
+// What one edit does, whatever the order of edits.
+std::uint64_t HashOf(const kernels::LogitEdit& edit) {
+  std::uint64_t hash = Mix(7, edit.id);
+  for (const float part : {edit.bias, edit.repetition, edit.minus}) {
+    hash = Mix(hash, std::bit_cast<std::int32_t>(part));
+  }
+  return hash;
+}
+
+bool Allowed(const SampleSpec& spec, Token token) {
+  if (std::find(spec.banned.begin(), spec.banned.end(), token) != spec.banned.end()) return false;
+  const auto word = static_cast<std::size_t>(token / 32);
+  return spec.mask.empty() || ((spec.mask[word] >> (static_cast<unsigned>(token) % 32U)) & 1U) != 0;
+}
+
+// The edits and the ban from their definitions, from scratch.
+struct Definition {
+  std::vector<kernels::LogitEdit> edits;
+  std::vector<Token> banned;
+  std::vector<std::uint32_t> mask;
+
+  Definition(const Request& request, std::span<const Token> tokens, int vocabulary) {
+    const SamplingOptions& options = request.sampling;
+    const auto generated = tokens.subspan(request.prompt.size());
+    for (Token id = 0; id < vocabulary; ++id) {
+      kernels::LogitEdit edit{.id = id};
+      for (const LogitBias& bias : options.logit_bias) {
+        if (bias.id == id) edit.bias = bias.bias;
+      }
+      const auto count = std::count(generated.begin(), generated.end(), id);
+      if (std::find(tokens.begin(), tokens.end(), id) != tokens.end()) {
+        edit.repetition = options.repetition_penalty;
+      }
+      if (count > 0) {
+        edit.minus =
+            options.presence_penalty + options.frequency_penalty * static_cast<float>(count);
+      }
+      if (edit.bias != 0 || edit.repetition != 1 || edit.minus != 0) edits.push_back(edit);
+    }
+    if (static_cast<int>(generated.size()) < request.min_new_tokens) {
+      banned = request.stop_ids;
+      banned.insert(banned.end(), request.eos_ids.begin(), request.eos_ids.end());
+    }
+    if (!options.allowed_ids.empty()) mask.resize(static_cast<std::size_t>(vocabulary / 32 + 1));
+    for (const Token id : options.allowed_ids) {
+      mask[static_cast<std::size_t>(id / 32)] |= 1U << (static_cast<unsigned>(id) % 32U);
+    }
+  }
+};
+
 }  // namespace
 
 FakeExecutor::FakeExecutor(int num_pages, int num_slots, int vocabulary, int nan_every)
@@ -35,10 +86,20 @@ FakeExecutor::Page& FakeExecutor::At(PageId id) {
   return pages_[index];
 }
 
-Token FakeExecutor::NextToken(std::span<const Token> tokens) const {
-  const std::uint64_t hash = HashOf(tokens);
+Token FakeExecutor::Choose(std::span<const Token> tokens, const SampleSpec& spec) const {
+  std::uint64_t hash = HashOf(tokens) + spec.options->seed;
   if (nan_every_ > 0 && hash % static_cast<std::uint64_t>(nan_every_) == 0) return kNoToken;
-  return static_cast<Token>((hash >> 8U) % static_cast<std::uint64_t>(vocabulary_));
+  hash = Mix(hash, static_cast<Token>(spec.options->choice));
+  for (const kernels::LogitEdit& edit : spec.edits) {
+    const bool changes = edit.bias != 0 || edit.repetition != 1 || edit.minus != 0;
+    if (changes) hash += HashOf(edit);
+  }
+  const auto first = static_cast<Token>((hash >> 8U) % static_cast<std::uint64_t>(vocabulary_));
+  for (int i = 0; i < vocabulary_; ++i) {
+    const Token token = (first + i) % vocabulary_;
+    if (Allowed(spec, token)) return token;
+  }
+  return kNoToken;
 }
 
 Outcome FakeExecutor::Alone(const Request& request, int max_model_len) const {
@@ -51,7 +112,12 @@ Outcome FakeExecutor::Alone(const Request& request, int max_model_len) const {
     return std::find(ids.begin(), ids.end(), token) != ids.end();
   };
   for (;;) {
-    const Token token = NextToken(tokens);
+    const Definition definition(request, tokens, vocabulary_);
+    const Token token = Choose(tokens, {.options = &request.sampling,
+                                        .position = static_cast<int>(tokens.size()),
+                                        .edits = definition.edits,
+                                        .banned = definition.banned,
+                                        .mask = definition.mask});
     Finished end;
     if (token == kNoToken) {
       end.reason = FinishReason::kError;
@@ -75,7 +141,7 @@ StepResult FakeExecutor::Run(const Plan& plan) {
   StepResult result;
   for (const PlanRun& run : plan.runs) {
     for (int i = 0; i < static_cast<int>(run.tokens.size()); ++i) Step(run, i);
-    std::optional<Token> token;
+    std::optional<NewToken> token;
     if (run.sample) {
       K3_CHECK(run.logit_rows == 1);
       std::vector<Token> read;
@@ -85,7 +151,7 @@ StepResult FakeExecutor::Run(const Plan& plan) {
         read.push_back(page.latents[static_cast<std::size_t>(p % kBlockTokens)]);
       }
       K3_CHECK(run.sample->position == length);
-      token = NextToken(read);
+      token = NewToken{.id = Choose(read, *run.sample), .logprobs = {}};
     }
     result.tokens.push_back(token);
   }

@@ -1,7 +1,8 @@
 // An executor without a model, for laws: a "latent" is the token itself, a "state" is a hash of all
 // tokens up to its grid point, a window the tokens since. It checks every plan against what the
-// pages really hold, and the token it samples is a hash of the sequence as read back from there:
-// so a wrong page, slot, position or missing zeroing changes the output or aborts.
+// pages really hold, and the token it samples is a hash of the sequence as read back from there and
+// of all it was told about sampling: so a wrong page, slot, position, penalty or missing zeroing
+// changes the output or aborts.
 #pragma once
 #include <optional>
 #include <vector>
@@ -23,9 +24,6 @@ class FakeExecutor final : public Executor {
 
   StepResult Run(const Plan& plan) override;
 
-  // What a sequence that has read `tokens` says next.
-  Token NextToken(std::span<const Token> tokens) const;
-
   // What the request gets when nothing else runs: from the definition, without a scheduler.
   Outcome Alone(const Request& request, int max_model_len) const;
 
@@ -39,6 +37,7 @@ class FakeExecutor final : public Executor {
   Page& At(PageId id);
   void Write(PageId id, int row, Token token);
   void Step(const PlanRun& run, int offset);
+  Token Choose(std::span<const Token> tokens, const SampleSpec& spec) const;
 
   std::vector<Page> pages_;
   std::vector<std::vector<Token>> windows_;  // rows since the grid, by slot

@@ -10,24 +10,6 @@ namespace {
 using cache::BlocksFor;
 using cache::kBlockTokens;
 
-Lease* LeaseOf(Sequence& sequence) {
-  if (auto* prefilling = std::get_if<Prefilling>(&sequence.state)) return &prefilling->lease;
-  if (auto* decoding = std::get_if<Decoding>(&sequence.state)) return &decoding->lease;
-  return nullptr;
-}
-
-int& ComputedOf(Sequence& sequence) {
-  if (auto* prefilling = std::get_if<Prefilling>(&sequence.state)) return prefilling->computed;
-  return std::get<Decoding>(sequence.state).computed;
-}
-
-void Take(cache::PagePool& pool, int count, cache::Pages& into, Plan& plan) {
-  std::optional<cache::Pages> taken = pool.Take(count);
-  K3_CHECK(taken.has_value());
-  plan.zero.insert(plan.zero.end(), taken->ids().begin(), taken->ids().end());
-  into.Append(std::move(*taken));
-}
-
 bool Contains(const std::vector<Token>& sorted, Token token) {
   return std::binary_search(sorted.begin(), sorted.end(), token);
 }
@@ -38,6 +20,7 @@ Finished Ended(const Sequence& sequence, FinishReason reason) {
                     .cached_tokens = 0,
                     .completion_tokens = sequence.num_generated()};
   finished.timings.preemptions = sequence.preemptions;
+  finished.timings.recomputed_tokens = sequence.recomputed_tokens;
   return finished;
 }
 
@@ -47,12 +30,54 @@ std::int64_t PoolTokens(const SchedulerLimits& limits) {
   return std::int64_t{std::max(0, limits.num_pages - limits.state_pages)} * kBlockTokens;
 }
 
+int MaxChoices(const SchedulerLimits& limits, int prompt_tokens) {
+  return std::min(limits.max_num_seqs,
+                  limits.num_pages / (limits.state_pages + BlocksFor(prompt_tokens + 1)));
+}
+
 Scheduler::Scheduler(const SchedulerLimits& limits)
     : limits_(limits), pool_(limits.num_pages), slots_(limits.max_num_seqs) {
   K3_CHECK(limits.max_num_seqs >= 1);
   K3_CHECK(limits.max_num_batched_tokens >= limits.max_num_seqs);
   K3_CHECK(limits.max_model_len >= 2);
   K3_CHECK(limits.max_model_len <= PoolTokens(limits));
+}
+
+void Scheduler::Insert(Sequences& sequences, SequencePtr sequence) {
+  const auto after =
+      std::find_if(sequences.rbegin(), sequences.rend(),
+                   [&](const SequencePtr& other) { return other->Before(*sequence); });
+  sequences.insert(after.base(), std::move(sequence));
+}
+
+void Scheduler::Enqueue(SequencePtr sequence) {
+  sequence->prompt_class = ClassOf(*sequence);
+  Sequences& queue = QueueOf(*sequence);
+  Insert(queue, std::move(sequence));
+}
+
+Scheduler::SequencePtr Scheduler::Remove(Sequences& sequences, const Sequence& sequence) {
+  const auto it = std::find_if(sequences.begin(), sequences.end(),
+                               [&](const SequencePtr& other) { return other.get() == &sequence; });
+  K3_CHECK(it != sequences.end());
+  SequencePtr owned = std::move(*it);
+  sequences.erase(it);
+  return owned;
+}
+
+Scheduler::SequencePtr Scheduler::RemoveFromAnywhere(RequestId id) {
+  for (Sequences* sequences : {&waiting_[0], &waiting_[1], &running_}) {
+    for (const SequencePtr& sequence : *sequences) {
+      if (sequence->id == id) return Remove(*sequences, *sequence);
+    }
+  }
+  return nullptr;
+}
+
+PromptClass Scheduler::ClassOf(const Sequence& sequence) const {
+  return sequence.num_tokens() - sequence.computed() > limits_.long_prefill_tokens
+             ? PromptClass::kLong
+             : PromptClass::kShort;
 }
 
 Result<Ok> Scheduler::Add(RequestId id, Request request) {
@@ -72,118 +97,53 @@ Result<Ok> Scheduler::Add(RequestId id, Request request) {
   }
   auto sequence = std::make_unique<Sequence>();
   sequence->id = id;
+  sequence->arrival = arrivals_++;
   sequence->tokens = request.prompt;
   sequence->max_new_tokens = std::min(room, request.max_new_tokens.value_or(room));
   sequence->length_is_context = request.max_new_tokens.value_or(room + 1) > room;
+  sequence->sampler = SamplerState(request, limits_.vocab_size);
   sequence->request = std::move(request);
-  waiting_.push_back(std::move(sequence));
+  Enqueue(std::move(sequence));
   return Ok{};
 }
 
-std::optional<Emission> Scheduler::Cancel(RequestId id) {
+std::optional<Emission> Scheduler::End(RequestId id, FinishReason reason,
+                                       std::optional<int> completion_tokens) {
   K3_CHECK(!in_flight_);
-  const auto same = [id](const SequencePtr& sequence) { return sequence->id == id; };
-  if (const auto it = std::find_if(waiting_.begin(), waiting_.end(), same); it != waiting_.end()) {
-    Emission emission{id, Ended(**it, FinishReason::kAborted)};
-    waiting_.erase(it);
-    return emission;
+  const SequencePtr sequence = RemoveFromAnywhere(id);
+  if (sequence == nullptr) return std::nullopt;
+  if (sequence->waiting() && sequence->prompt_class == PromptClass::kLong) passes_ = 0;
+  Finished finished = Ended(*sequence, reason);
+  if (completion_tokens) {
+    K3_CHECK(*completion_tokens <= sequence->num_generated());
+    finished.usage.completion_tokens = *completion_tokens;
   }
-  if (const auto it = std::find_if(running_.begin(), running_.end(), same); it != running_.end()) {
-    Emission emission{id, Ended(**it, FinishReason::kAborted)};
-    running_.erase(it);
-    return emission;
-  }
-  return std::nullopt;
+  return Emission{id, std::move(finished)};
 }
 
-Plan Scheduler::Next() {
-  K3_CHECK(!in_flight_);
-  Plan plan;
-  int budget = limits_.max_num_batched_tokens;
-  PlanRunning(plan, budget, /*decoding=*/true);
-  PlanRunning(plan, budget, /*decoding=*/false);
-  Admit(plan, budget);
-  plan_ = plan;
-  in_flight_ = !plan.empty();
-  return plan;
-}
-
-// Oldest first, so that the youngest is the one that gives way. A preemption shortens running_ at
-// its end only, and never below the sequence at hand.
-void Scheduler::PlanRunning(Plan& plan, int& budget, bool decoding) {
-  for (std::size_t i = 0; i < running_.size() && budget > 0; ++i) {
-    Sequence& sequence = *running_[i];
-    if (std::holds_alternative<Decoding>(sequence.state) != decoding) continue;
-    const int computed = ComputedOf(sequence);
-    const int rows = std::min(budget, sequence.num_tokens() - computed);
-    if (!GrowTo(sequence, computed + rows, plan)) continue;
-    AddRun(plan, sequence, rows);
-    budget -= rows;
-  }
-}
-
-void Scheduler::Admit(Plan& plan, int& budget) {
-  while (budget > 0 && !waiting_.empty() && slots_.num_free() > 0) {
-    Sequence& sequence = *waiting_.front();
-    // One block more than it has tokens: a sequence that could not take a step would only be
-    // preempted again.
-    const int fits = std::min(sequence.num_tokens() + kBlockTokens, limits_.max_model_len);
-    if (pool_.num_free() < limits_.state_pages + BlocksFor(fits)) return;
-    Prefilling prefilling{.lease = {.state = {}, .blocks = {}, .slot = slots_.Take()}};
-    Take(pool_, limits_.state_pages, prefilling.lease.state, plan);
-    Take(pool_, BlocksFor(sequence.num_tokens()), prefilling.lease.blocks, plan);
-    sequence.state = std::move(prefilling);
-    if (sequence.preemptions > 0) num_recomputed_tokens_ += sequence.num_tokens();
-    const int rows = std::min(budget, sequence.num_tokens());
-    AddRun(plan, sequence, rows);
-    budget -= rows;
-    running_.push_back(std::move(waiting_.front()));
-    waiting_.pop_front();
-  }
-}
-
-// False when the sequence itself had to give way, or must wait for a younger one's step to end.
-bool Scheduler::GrowTo(Sequence& sequence, int tokens, Plan& plan) {
-  for (;;) {
-    Lease& lease = *LeaseOf(sequence);
-    const int missing = BlocksFor(tokens) - lease.blocks.size();
-    if (missing <= 0) return true;
-    if (missing <= pool_.num_free()) {
-      Take(pool_, missing, lease.blocks, plan);
-      return true;
+std::vector<Emission> Scheduler::Expire(TimePoint now) {
+  std::vector<RequestId> late;
+  for (const Sequences* sequences : {&waiting_[0], &waiting_[1], &running_}) {
+    for (const SequencePtr& sequence : *sequences) {
+      const Request& request = sequence->request;
+      const bool in_time = !request.deadline || now < *request.deadline;
+      const bool queued_in_time =
+          sequence->started || !request.queue_deadline || now < *request.queue_deadline;
+      if (!in_time || !queued_in_time) late.push_back(sequence->id);
     }
-    if (!PreemptYoungest(sequence, plan)) return false;
   }
+  std::vector<Emission> out;
+  for (const RequestId id : late) out.push_back(*End(id, FinishReason::kDeadline));
+  return out;
 }
 
-bool Scheduler::PreemptYoungest(const Sequence& keep, const Plan& plan) {
-  Sequence& youngest = *running_.back();
-  const bool planned = std::any_of(plan.runs.begin(), plan.runs.end(),
-                                   [&](const PlanRun& run) { return run.sequence == youngest.id; });
-  if (planned || &youngest == &keep) return false;
-  youngest.state = Waiting{};
-  ++youngest.preemptions;
-  ++num_preemptions_;
-  waiting_.push_front(std::move(running_.back()));
-  running_.pop_back();
-  return true;
-}
-
-void Scheduler::AddRun(Plan& plan, Sequence& sequence, int rows) {
-  const int computed = ComputedOf(sequence);
-  const Lease& lease = *LeaseOf(sequence);
-  PlanRun run{.sequence = sequence.id, .slot = lease.slot.id(), .position = computed};
-  run.tokens = std::span(sequence.tokens)
-                   .subspan(static_cast<std::size_t>(computed), static_cast<std::size_t>(rows));
-  run.latent_pages = lease.blocks.ids();
-  run.state_source = lease.state.ids();
-  run.state_target = lease.state.ids();
-  if (computed + rows == sequence.num_tokens()) {
-    run.logit_rows = 1;
-    run.sample =
-        SampleSpec{.options = sequence.request.sampling, .position = sequence.num_tokens()};
+void Scheduler::SetPaused(RequestId id, bool paused) {
+  K3_CHECK(!in_flight_);
+  for (const Sequences* sequences : {&waiting_[0], &waiting_[1], &running_}) {
+    for (const SequencePtr& sequence : *sequences) {
+      if (sequence->id == id) sequence->paused = paused;
+    }
   }
-  plan.runs.push_back(run);
 }
 
 std::vector<Emission> Scheduler::Advance(const StepResult& result) {
@@ -191,86 +151,108 @@ std::vector<Emission> Scheduler::Advance(const StepResult& result) {
   K3_CHECK(result.tokens.size() == plan_.runs.size());
   in_flight_ = false;
   std::vector<Emission> out;
+  out.reserve(planned_.size() + 2);
   for (std::size_t i = 0; i < plan_.runs.size(); ++i) {
-    const PlanRun& run = plan_.runs[i];
-    const auto it =
-        std::find_if(running_.begin(), running_.end(),
-                     [&](const SequencePtr& sequence) { return sequence->id == run.sequence; });
-    K3_CHECK(it != running_.end());
-    AdvanceRun(**it, run, result.tokens[i], out);
+    AdvanceRun(*planned_[i], plan_.runs[i], result.tokens[i], out);
   }
-  plan_ = {};
   return out;
 }
 
-void Scheduler::AdvanceRun(Sequence& sequence, const PlanRun& run, std::optional<Token> token,
-                           std::vector<Emission>& out) {
+void Scheduler::AdvanceRun(Sequence& sequence, const PlanRun& run,
+                           const std::optional<NewToken>& token, std::vector<Emission>& out) {
   if (!sequence.started) {
     sequence.started = true;
     out.push_back(
         {sequence.id, Started{.prompt_tokens = sequence.num_prompt(), .cached_tokens = 0}});
   }
-  ComputedOf(sequence) += static_cast<int>(run.tokens.size());
+  sequence.planned_rows = 0;
+  const int computed = sequence.computed() + static_cast<int>(run.tokens.size());
+  if (auto* prefilling = std::get_if<Prefilling>(&sequence.state)) {
+    prefilling->computed = computed;
+    if (token) sequence.state = Decoding{std::move(prefilling->lease), computed};
+  } else {
+    std::get<Decoding>(sequence.state).computed = computed;
+  }
   K3_CHECK(token.has_value() == run.sample.has_value());
   if (!token) return;
   if (std::optional<Finished> finished = Accept(sequence, *token, out)) {
-    const RequestId id = sequence.id;
-    out.push_back({id, *std::move(finished)});
-    Release(id);
-    return;
-  }
-  if (auto* prefilling = std::get_if<Prefilling>(&sequence.state)) {
-    sequence.state = Decoding{std::move(prefilling->lease), prefilling->computed};
+    out.push_back({sequence.id, *std::move(finished)});
+    Remove(running_, sequence);
   }
 }
 
 // Takes the token in; says how the sequence ended, if it did.
-std::optional<Finished> Scheduler::Accept(Sequence& sequence, Token token,
+std::optional<Finished> Scheduler::Accept(Sequence& sequence, const NewToken& token,
                                           std::vector<Emission>& out) {
-  if (token == kNoToken) {
+  if (token.id == kNoToken) {
     Finished finished = Ended(sequence, FinishReason::kError);
     finished.error =
         "the model's logits were not finite at position " + std::to_string(sequence.num_tokens());
     return finished;
   }
-  const bool eos = Contains(sequence.request.eos_ids, token);
-  if (eos || Contains(sequence.request.stop_ids, token)) {
+  const bool eos = Contains(sequence.request.eos_ids, token.id);
+  if (eos || Contains(sequence.request.stop_ids, token.id)) {
     Finished finished = Ended(sequence, eos ? FinishReason::kStopEos : FinishReason::kStopToken);
-    finished.stop_token = token;
+    finished.stop_token = token.id;
     return finished;
   }
-  sequence.tokens.push_back(token);
+  sequence.tokens.push_back(token.id);
+  sequence.sampler.Accept(token.id);
   out.push_back({sequence.id, token});
   if (sequence.num_generated() < sequence.max_new_tokens) return std::nullopt;
   return Ended(sequence, sequence.length_is_context ? FinishReason::kLengthContext
                                                     : FinishReason::kLengthMaxTokens);
 }
 
-void Scheduler::Release(RequestId id) {
-  std::erase_if(running_, [id](const SequencePtr& sequence) { return sequence->id == id; });
+bool Scheduler::decoding() const {
+  return std::any_of(running_.begin(), running_.end(), [](const SequencePtr& sequence) {
+    return sequence->decoding() && !sequence->paused;
+  });
+}
+
+int Scheduler::num_paused() const {
+  int paused = 0;
+  for (const Sequences* sequences : {&waiting_[0], &waiting_[1], &running_}) {
+    for (const SequencePtr& sequence : *sequences) paused += sequence->paused ? 1 : 0;
+  }
+  return paused;
 }
 
 std::int64_t Scheduler::num_waiting_tokens() const {
   std::int64_t tokens = 0;
-  for (const SequencePtr& sequence : waiting_) tokens += sequence->num_tokens();
+  for (const Sequences& queue : waiting_) {
+    for (const SequencePtr& sequence : queue) tokens += sequence->left();
+  }
   return tokens;
 }
 
 void Scheduler::Audit() const {
   pool_.Audit();
   int held = 0;
+  const auto ordered = [](const SequencePtr& a, const SequencePtr& b) { return a->Before(*b); };
   for (const SequencePtr& sequence : running_) {
-    const Lease* lease = LeaseOf(*sequence);
-    K3_CHECK(lease != nullptr);
-    K3_CHECK(lease->state.size() == limits_.state_pages);
-    K3_CHECK(lease->blocks.size() >= BlocksFor(ComputedOf(*sequence)));
-    held += lease->state.size() + lease->blocks.size();
+    K3_CHECK(!sequence->waiting());
+    const Lease& lease = sequence->decoding() ? std::get<Decoding>(sequence->state).lease
+                                              : std::get<Prefilling>(sequence->state).lease;
+    K3_CHECK(lease.state.size() == limits_.state_pages);
+    K3_CHECK(lease.blocks.size() >= BlocksFor(sequence->computed()));
+    held += lease.state.size() + lease.blocks.size();
   }
+  for (const Sequences& queue : waiting_) {
+    K3_CHECK(std::is_sorted(queue.begin(), queue.end(), ordered));
+    for (const SequencePtr& sequence : queue) {
+      K3_CHECK(sequence->waiting());
+      const std::optional<Kept>& kept = std::get<Waiting>(sequence->state).kept;
+      if (!kept) continue;
+      K3_CHECK(kept->computed > 0);
+      K3_CHECK(kept->computed == kept->blocks.size() * kBlockTokens);
+      K3_CHECK(kept->state.size() == limits_.state_pages);
+      held += kept->state.size() + kept->blocks.size();
+    }
+  }
+  K3_CHECK(std::is_sorted(running_.begin(), running_.end(), ordered));
   K3_CHECK(held + pool_.num_free() == pool_.size());
   K3_CHECK(num_running() + slots_.num_free() == limits_.max_num_seqs);
-  for (const SequencePtr& sequence : waiting_) {
-    K3_CHECK(std::holds_alternative<Waiting>(sequence->state));
-  }
 }
 
 }  // namespace k3::runtime
