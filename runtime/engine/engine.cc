@@ -28,6 +28,11 @@ Result<Ok> CheckOptions(const EngineOptions& options) {
   at_least("--max-num-batched-tokens", options.max_num_batched_tokens,
            std::max(1, options.max_num_seqs));
   at_least("--max-queued-requests", options.max_queued_requests, 0);
+  at_least("--max-queued-tokens", options.max_queued_tokens, 0);
+  at_least("--target-inter-token-latency-ms", options.target_inter_token_ms, 0);
+  at_least("--long-prefill-token-threshold", options.long_prefill_tokens, 1);
+  at_least("--max-unread-tokens", options.max_unread_tokens, 1);
+  at_least("--slow-client-timeout", options.slow_client_timeout_ms, 0);
   at_least("--threads", options.threads, 0);
   at_least("--cache-bytes", options.cache_bytes, 0);
   at_least("--max-model-len", options.max_model_len, 0);
@@ -57,6 +62,21 @@ void WarmUp(ModelExecutor& executor, const MemoryPlan& memory, const ExecutorOpt
                        .logit_rows = std::min(options.max_logit_rows, rows)});
   for (int i = 0; i < 2; ++i) executor.Forward(plan);  // scratch takes its size at the second
   executor.backend().Synchronize();
+}
+
+LoopLimits LimitsOf(const EngineOptions& options, const MemoryPlan& plan, int vocab_size) {
+  return {.scheduler = {.max_num_seqs = options.max_num_seqs,
+                        .max_num_batched_tokens = options.max_num_batched_tokens,
+                        .max_model_len = plan.max_model_len,
+                        .state_pages = plan.layout.state_pages,
+                        .num_pages = plan.num_pages,
+                        .vocab_size = vocab_size,
+                        .long_prefill_tokens = options.long_prefill_tokens},
+          .max_queued_requests = options.max_queued_requests,
+          .max_queued_tokens = options.max_queued_tokens,
+          .target_inter_token = std::chrono::milliseconds(options.target_inter_token_ms),
+          .max_unread_tokens = options.max_unread_tokens,
+          .slow_client_timeout = std::chrono::milliseconds(options.slow_client_timeout_ms)};
 }
 
 }  // namespace
@@ -111,13 +131,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options,
   if (!executor.ok()) return executor.error();
   if (impl->checkpoint.total_bytes() < PhysicalBytes()) WarmUp(*executor.value(), plan, limits);
 
-  const LoopLimits loop{.scheduler = {.max_num_seqs = options.max_num_seqs,
-                                      .max_num_batched_tokens = options.max_num_batched_tokens,
-                                      .max_model_len = plan.max_model_len,
-                                      .state_pages = plan.layout.state_pages,
-                                      .num_pages = plan.num_pages},
-                        .max_queued_requests = options.max_queued_requests,
-                        .vocab_size = config.vocab_size};
+  const LoopLimits loop = LimitsOf(options, plan, config.vocab_size);
   impl->loop = std::make_unique<EngineLoop>(loop, std::move(executor).value(), impl->counters);
   return std::unique_ptr<Engine>(new Engine(std::move(impl)));
 }
@@ -132,11 +146,11 @@ const EngineCounters& Engine::counters() const {
   return impl_->counters;
 }
 
-Result<RequestId> Engine::Submit(Request request, Outbox* outbox) {
-  return impl_->loop->Submit(std::move(request), outbox);
+Submitted Engine::Submit(Request request, std::span<Outbox* const> outboxes) {
+  return impl_->loop->Submit(std::move(request), outboxes);
 }
-void Engine::Cancel(RequestId id) {
-  impl_->loop->Cancel(id);
+void Engine::End(RequestId id, FinishReason reason, std::optional<int> completion_tokens) {
+  impl_->loop->End(id, reason, completion_tokens);
 }
 bool Engine::Drain(std::chrono::milliseconds timeout) {
   return impl_->loop->Drain(timeout);

@@ -1,8 +1,8 @@
 // The engine: one thread that owns scheduler, pages and sequences, and drives a backend.
 //   1. Submit and Cancel may come from any thread; they meet the engine in one bounded inbox.
 //   2. An accepted request gets exactly one Finished in its outbox, whatever happens: done,
-//   cancelled,
-//      engine stopped, NaN logits. The outbox must live until then, and may die right after.
+//      cancelled, late, unread, engine stopped, NaN logits. The outbox must live until then, and
+//      may die right after.
 //   3. A request's tokens depend on the request alone, never on what else runs (design section 6).
 //   4. Text never comes here.
 #pragma once
@@ -12,6 +12,7 @@
 #include "kernels/backend.h"
 #include "kernels/page_layout.h"
 #include "runtime/engine/outbox.h"
+#include "runtime/engine/submission.h"
 #include "runtime/schedule/request.h"
 #include "runtime/watch/counters.h"
 #include "runtime/weights/checkpoint.h"
@@ -60,13 +61,13 @@ class Engine {
   const Checkpoint& checkpoint() const;
   const EngineCounters& counters() const;
 
-  // kInvalidArgument: empty prompt, id out of range, prompt beyond max_model_len - 1, bad sampling
-  // or max_new_tokens < 1; kResourceExhausted: the queue is full; kUnavailable: stopping. On
-  // refusal the outbox is untouched.
-  Result<RequestId> Submit(Request request, Outbox* outbox);
+  // One choice per box, all or none; their ids follow each other, as do their `sampling.choice`. On
+  // refusal the boxes are untouched.
+  Submitted Submit(Request request, std::span<Outbox* const> outboxes);
 
-  // The request finishes with kAborted within one step; one already finished is left alone.
-  void Cancel(RequestId id);
+  // The request finishes with `reason` within one step and frees all it held; one already finished
+  // is left alone. With `completion_tokens` only so many of its tokens count.
+  void End(RequestId id, FinishReason reason, std::optional<int> completion_tokens = std::nullopt);
 
   // No new requests; returns when the running and waiting ones have finished, or after `timeout`.
   // True when all finished.

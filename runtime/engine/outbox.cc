@@ -27,12 +27,23 @@ void Outbox::Put(const Started& started) {
   Add([&](Batch& batch) { batch.started = started; });
 }
 
-void Outbox::Put(Token token) {
-  Add([&](Batch& batch) { batch.tokens.push_back(token); });
+int Outbox::Put(NewToken token) {
+  int unread = 0;
+  Add([&](Batch& batch) {
+    batch.tokens.push_back(token.id);
+    if (token.logprobs) batch.logprobs.push_back(*std::move(token.logprobs));
+    unread = static_cast<int>(batch.tokens.size());
+  });
+  return unread;
 }
 
 void Outbox::Put(const Finished& finished) {
   Add([&](Batch& batch) { batch.finished = finished; });
+}
+
+int Outbox::num_unread() {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int>(waiting_.tokens.size());
 }
 
 }  // namespace k3::runtime

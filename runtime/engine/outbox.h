@@ -1,9 +1,8 @@
 // Where one request's output waits for its consumer: the engine thread puts, one consumer takes.
 //   1. Exactly one Finished comes, last; the engine never touches the box after putting it.
-//   2. The box is bounded by its request: it holds at most max_new_tokens ids.
+//   2. The box is bounded: the engine pauses a sequence whose reader is too far behind.
 //   3. `wake` is called on the engine thread when something lies in a box that was empty. It must
-//   be
-//      quick, must not call back into the engine, and must own whatever it touches: it may still
+//      be quick, must not call back into the engine, and must own whatever it touches: it may still
 //      run when the consumer has already taken the Finished and destroyed the box.
 #pragma once
 #include <functional>
@@ -20,6 +19,7 @@ class Outbox {
   struct Batch {
     std::optional<Started> started;
     std::vector<Token> tokens;
+    std::vector<Logprobs> logprobs;  // one per token when asked for, else none
     std::optional<Finished> finished;
     bool empty() const { return !started && tokens.empty() && !finished; }
   };
@@ -30,9 +30,11 @@ class Outbox {
 
   Batch Take();  // everything since the last Take, in order; may be empty
 
-  void Put(const Started& started);  // engine thread, likewise below
-  void Put(Token token);
+  // Engine thread, likewise below.
+  void Put(const Started& started);
+  int Put(NewToken token);  // how many tokens lie here now
   void Put(const Finished& finished);
+  int num_unread();  // tokens
 
  private:
   template <typename Change>

@@ -54,6 +54,7 @@ void Carve(const ModelConfig& config, const ModelOptions& options, DType type, C
   out.router = carver.Next(rows, config.moe.num_experts, DType::kF32);
   out.ids = carver.Next(rows, config.moe.num_experts_per_token, DType::kI32);
   out.weights = carver.Next(rows, config.moe.num_experts_per_token, DType::kF32);
+  out.expert_load = carver.Next(config.num_hidden_layers, config.moe.num_experts, DType::kI32);
   out.head = carver.Next(options.max_logit_rows, config.hidden_size, type);
   out.final_mix = carver.Next(options.max_logit_rows, config.hidden_size, type);
   out.logits = carver.Next(options.max_logit_rows, config.vocab_size, DType::kF32);

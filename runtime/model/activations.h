@@ -28,6 +28,7 @@ struct Activations {
   Tensor latent, routed;         // [T, latent width] input and output of the routed experts
   Tensor router;                 // F32 [T, experts]
   Tensor ids, weights;           // I32, F32 [T, top-k]
+  Tensor expert_load;            // I32 [layers, experts] rows of the step, zero for dense layers
   Tensor head;                   // [logit rows, hidden]
   Tensor final_mix;              // [logit rows, hidden]
   Tensor logits;                 // F32 [logit rows, vocab]

@@ -31,6 +31,7 @@ struct Model::Impl {
   Activations act;
   kernels::Memory windows;  // [KDA layer][slot][window]
   std::int64_t window_bytes = 0;
+  std::vector<std::int32_t> no_load;  // zeros, as large as act.expert_load
 
   // The step at hand.
   const BatchView* batch = nullptr;
@@ -70,6 +71,8 @@ Result<std::unique_ptr<Model>> Model::Create(const ModelConfig& config, const Te
   const std::int64_t all = window_bytes * layout.geometry.kda_layers * options.num_slots;
   Result<kernels::Memory> windows = backend.Allocate(static_cast<std::size_t>(all));
   if (!windows.ok()) return windows.error();
+  const auto load_cells = static_cast<std::size_t>(config.num_hidden_layers) *
+                          static_cast<std::size_t>(config.moe.num_experts);
   return std::unique_ptr<Model>(
       new Model(std::make_unique<Impl>(Impl{.config = config,
                                             .weights = weights,
@@ -78,13 +81,16 @@ Result<std::unique_ptr<Model>> Model::Create(const ModelConfig& config, const Te
                                             .options = options,
                                             .act = std::move(activations).value(),
                                             .windows = std::move(windows).value(),
-                                            .window_bytes = window_bytes})));
+                                            .window_bytes = window_bytes,
+                                            .no_load = std::vector<std::int32_t>(load_cells)})));
 }
 
 Tensor Model::Forward(const BatchView& batch, std::byte* pages, const Tap& tap) {
   Impl& m = *impl_;
   K3_CHECK(batch.rows <= m.options.max_rows);
   K3_CHECK(batch.logit_rows <= m.options.max_logit_rows);
+  m.backend.Upload(reinterpret_cast<std::byte*>(m.act.expert_load.Row<std::int32_t>(0)),
+                   m.no_load.data(), m.no_load.size() * sizeof(std::int32_t));
   m.batch = &batch;
   m.pages = pages;
   m.tap = &tap;
@@ -107,6 +113,10 @@ Tensor Model::Forward(const BatchView& batch, std::byte* pages, const Tap& tap) 
     m.Show("sum", index, m.Sum());
   }
   return m.Logits();
+}
+
+ConstTensor Model::ExpertLoad() const {
+  return impl_->act.expert_load;
 }
 
 // h = AttnRes(B, P), or P alone while B is empty; out = RMSNorm(h).
@@ -261,7 +271,8 @@ void Model::Impl::LatentMoe(const MoeWeights& w, int index) {
                  .renormalize = config.moe.renormalize,
                  .scaling = config.moe.routed_scaling_factor,
                  .ids = ids,
-                 .weights = slot_weights});
+                 .weights = slot_weights,
+                 .load = View(act.expert_load.Row<std::int32_t>(index), 1, router.cols)});
   Show("route_ids", index, ids);
   Show("route_weights", index, slot_weights);
   backend.Experts({.x = latent,

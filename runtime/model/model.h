@@ -39,6 +39,10 @@ class Model {
   // Runs one step over `pages`; the logits, F32 [batch.logit_rows, vocab], are good until the next.
   Tensor Forward(const kernels::BatchView& batch, std::byte* pages, const Tap& tap = {});
 
+  // Rows that each expert of each layer had in the last step, I32 [layers, experts]; a dense layer
+  // has none.
+  ConstTensor ExpertLoad() const;
+
  private:
   struct Impl;
   explicit Model(std::unique_ptr<Impl> impl);

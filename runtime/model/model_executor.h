@@ -19,6 +19,14 @@ struct ExecutorOptions {
   int vocab_limit = 0;  // ids from here on are never sampled
 };
 
+// What the sampler writes, for `max_runs` rows.
+struct SampleBuffers {
+  kernels::Memory memory;
+  std::int32_t* chosen = nullptr;   // [max_runs]
+  float* logprobs = nullptr;        // [max_runs, 1 + kMaxLogprobs]
+  std::int32_t* top_ids = nullptr;  // [max_runs, kMaxLogprobs]
+};
+
 class ModelExecutor final : public Executor {
  public:
   // `config` and `weights` must outlive the executor.
@@ -39,15 +47,23 @@ class ModelExecutor final : public Executor {
  private:
   ModelExecutor() = default;
 
+  Result<Ok> AllocateSampling();
+  // Sampling of the plan's rows, in order; their logits are the model's last.
+  std::vector<NewToken> Sample(const Plan& plan, ConstTensor logits);
+  void StageRow(const SampleSpec& spec);
+  void ReadTokens(const Plan& plan, std::vector<NewToken>& tokens);
+
   ExecutorOptions options_;
   MemoryPlan memory_;
   std::unique_ptr<kernels::Backend> backend_;  // outlives everything below
   kernels::Memory pages_;
-  kernels::Memory sampled_;  // I32 [max_runs]
+  SampleBuffers sampled_;
   std::unique_ptr<Model> model_;
   std::optional<BatchBuilder> builder_;
   std::vector<std::int32_t> zero_;
   std::vector<kernels::SampleRow> sample_rows_;
+  int most_logprobs_ = -1;                 // that a row of the step wants; -1: none does
+  std::vector<std::int32_t> expert_load_;  // as Model::ExpertLoad()
 };
 
 }  // namespace k3::runtime

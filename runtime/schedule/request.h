@@ -46,6 +46,7 @@ struct Request {
   std::vector<Token> eos_ids;         // sorted; like stop_ids, reported as kStopEos
   std::optional<int> max_new_tokens;  // unset: whatever is left of the context
   int min_new_tokens = 0;             // until then no stop or eos id is chosen
+  bool ends_by_text = false;          // kStopString may come: its tokens count when it has ended
   int priority = 0;                   // the lower the sooner
   std::optional<TimePoint> deadline;  // ended with kDeadline from then on
   std::optional<TimePoint> queue_deadline;  // likewise, unless it was started before
