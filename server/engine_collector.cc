@@ -1,121 +1,26 @@
 #include "server/engine_collector.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
-#include <utility>
 
+#include "server/family_builder.h"
 #include "server/version.h"
 
 namespace k3::server {
 namespace {
 
-using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 using runtime::EngineCounters;
-using Labels = std::vector<ClientMetric::Label>;
+using runtime::StepCounters;
 
-// Builds families one by one; every series gets the constant labels.
-class Builder {
- public:
-  explicit Builder(const Labels& constant) : constant_(constant) {}
+constexpr std::array<const char*, runtime::kNumStepKinds> kStepKinds = {"prefill", "decode",
+                                                                        "mixed"};
+constexpr std::array<const char*, runtime::kNumOverheadPhases> kOverheadPhases = {"schedule",
+                                                                                  "emit"};
 
-  void Family(const char* name, const char* help, MetricType type) {
-    families_.push_back({name, help, type, {}});
-  }
-  void Value(double value, const Labels& labels = {}) {
-    ClientMetric& metric = Add(labels);
-    if (families_.back().type == MetricType::Counter) {
-      metric.counter.value = value;
-    } else {
-      metric.gauge.value = value;
-    }
-  }
-  void Gauge(const char* name, const char* help, double value) {
-    Family(name, help, MetricType::Gauge);
-    Value(value);
-  }
-  void Counter(const char* name, const char* help, const runtime::Counter& counter) {
-    Family(name, help, MetricType::Counter);
-    Value(static_cast<double>(counter.value()));
-  }
-  template <std::size_t N>
-  void Histogram(const char* name, const char* help, const runtime::Histogram<N>& histogram,
-                 const Labels& labels = {}) {
-    Family(name, help, MetricType::Histogram);
-    ClientMetric& metric = Add(labels);
-    std::uint64_t cumulative = 0;
-    for (std::size_t i = 0; i < N; ++i) {
-      cumulative += histogram.count(i);
-      metric.histogram.bucket.push_back({cumulative, histogram.bounds()[i]});
-    }
-    metric.histogram.sample_count = cumulative + histogram.count(N);
-    metric.histogram.sample_sum = histogram.sum();
-  }
-
-  std::vector<MetricFamily> Take() { return std::move(families_); }
-
- private:
-  ClientMetric& Add(const Labels& labels) {
-    ClientMetric& metric = families_.back().metric.emplace_back();
-    metric.label = constant_;
-    metric.label.insert(metric.label.end(), labels.begin(), labels.end());
-    return metric;
-  }
-
-  const Labels& constant_;
-  std::vector<MetricFamily> families_;
-};
-
-double ToDouble(const runtime::Counter& counter) {
-  return static_cast<double>(counter.value());
-}
-
-void AddRequests(const EngineCounters& counters, Builder& builder) {
-  builder.Gauge("k3serve_requests_running", "Requests that hold pages now",
-                counters.requests_running.value());
-  builder.Family("k3serve_requests_waiting", "Requests in the queue now", MetricType::Gauge);
-  builder.Value(counters.requests_waiting.value(), {{"reason", "capacity"}});
-  builder.Family("k3serve_queue_tokens", "Prompt tokens of waiting requests", MetricType::Gauge);
-  builder.Value(counters.queue_tokens.value(), {{"kind", "uncached"}});
-  builder.Histogram("k3serve_request_phase_seconds", "Time of a request in one phase",
-                    counters.queue_seconds, {{"phase", "queue"}});
-}
-
-void AddTokens(const EngineCounters& counters, Builder& builder) {
-  builder.Family("k3serve_prompt_tokens_total", "Prompt tokens by where they came from",
-                 MetricType::Counter);
-  builder.Value(ToDouble(counters.prompt_tokens_computed), {{"source", "computed"}});
-  builder.Value(ToDouble(counters.prompt_tokens_cached), {{"source", "cache_hbm"}});
-  builder.Family("k3serve_generation_tokens_total", "Tokens generated", MetricType::Counter);
-  builder.Value(ToDouble(counters.generation_tokens), {{"channel", "response"}});
-  builder.Counter("k3serve_recomputed_tokens_total", "Tokens computed again after a preemption",
-                  counters.recomputed_tokens);
-  builder.Histogram("k3serve_inter_token_latency_seconds", "Time between tokens of a request",
-                    counters.inter_token_latency_seconds);
-  builder.Counter("k3serve_nan_logits_total", "Rows of logits that were not numbers",
-                  counters.nan_logits);
-}
-
-void AddScheduler(const EngineCounters& counters, Builder& builder) {
-  static constexpr std::array<const char*, runtime::kNumStepKinds> kKinds = {"prefill", "decode",
-                                                                             "mixed"};
-  builder.Family("k3serve_scheduler_steps_total", "Steps by what they computed",
-                 MetricType::Counter);
-  for (std::size_t i = 0; i < kKinds.size(); ++i) {
-    builder.Value(ToDouble(counters.steps[i]), {{"kind", kKinds[i]}});
-  }
-  builder.Histogram("k3serve_scheduler_step_seconds", "Time of one step", counters.step_seconds);
-  builder.Family("k3serve_preemptions_total", "Requests put back to make room",
-                 MetricType::Counter);
-  builder.Value(ToDouble(counters.preemptions), {{"kind", "recompute"}});
-  builder.Family("k3serve_pages", "Pages of the pool", MetricType::Gauge);
-  const double free = counters.pages_free.value();
-  builder.Value(free, {{"state", "free"}});
-  builder.Value(counters.pages_total.value() - free, {{"state", "used"}});
-}
-
-void AddInfo(const ServedModel* model, Builder& builder) {
+void AddInfo(const ServedModel* model, FamilyBuilder& builder) {
   const runtime::EngineInfo none;
   const runtime::EngineInfo& info = model == nullptr ? none : model->engine->info();
   builder.Family("k3serve_build_info", "What this program is", MetricType::Gauge);
@@ -126,13 +31,14 @@ void AddInfo(const ServedModel* model, Builder& builder) {
                     {"threads", std::to_string(info.threads)},
                     {"weights_format", "mxfp4"},
                     {"kv_dtype", model == nullptr ? "" : model->facts.kv_cache_dtype},
+                    {"block_size", std::to_string(cache::kBlockTokens)},
                     {"num_pages", std::to_string(info.pages)},
                     {"page_bytes", std::to_string(info.layout.page_bytes)},
                     {"max_model_len", std::to_string(info.max_model_len)},
                     {"max_num_seqs", std::to_string(info.max_num_seqs)}});
 }
 
-void AddState(const Lifecycle& lifecycle, const EngineCounters& counters, Builder& builder) {
+void AddState(const Lifecycle& lifecycle, const EngineCounters& counters, FamilyBuilder& builder) {
   builder.Gauge("k3serve_weights_load_progress_ratio", "Of the whole load, 0 to 1",
                 lifecycle.progress());
   builder.Family("k3serve_state", "1 for the state the server is in", MetricType::Gauge);
@@ -143,6 +49,110 @@ void AddState(const Lifecycle& lifecycle, const EngineCounters& counters, Builde
   }
   builder.Gauge("k3serve_engine_heartbeat_age_seconds", "Since the engine's last turn; 0 before it",
                 HeartbeatAgeSeconds(counters));
+}
+
+void AddQueue(const EngineCounters& counters, FamilyBuilder& builder) {
+  builder.Gauge("k3serve_requests_running", "Requests that hold pages now, the paused ones too",
+                counters.requests_running.value());
+  builder.Family("k3serve_requests_waiting", "Requests in the queue now", MetricType::Gauge);
+  builder.Value(counters.requests_waiting.value(), {{"reason", "capacity"}});
+  builder.Gauge("k3serve_requests_paused", "Requests whose clients read too slowly now",
+                counters.requests_paused.value());
+  builder.Family("k3serve_queue_tokens", "Prompt tokens of waiting requests", MetricType::Gauge);
+  builder.Value(counters.queue_tokens.value(), {{"kind", "uncached"}});
+  builder.Gauge("k3serve_queue_retry_after_seconds", "When a full queue will probably have room",
+                counters.retry_after_ms.value() / 1000);
+}
+
+// From the queue on; tokenizing comes before it, and is the front end's.
+void AddRequests(const EngineCounters& counters, FamilyBuilder& builder) {
+  builder.Family("k3serve_request_phase_seconds", "Time of a request in one phase",
+                 MetricType::Histogram);
+  builder.Value(counters.queue_seconds, {{"phase", "queue"}});
+  builder.Value(counters.prefill_seconds, {{"phase", "prefill"}});
+  builder.Value(counters.decode_seconds, {{"phase", "decode"}});
+  builder.Histogram("k3serve_inter_token_latency_seconds", "Time between tokens of a request",
+                    counters.inter_token_latency_seconds);
+  builder.Histogram("k3serve_time_per_output_token_seconds",
+                    "Mean time between tokens, once per request",
+                    counters.time_per_output_token_seconds);
+  builder.Histogram("k3serve_request_prompt_tokens", "Prompt tokens of a request",
+                    counters.request_prompt_tokens);
+  builder.Histogram("k3serve_request_generation_tokens", "Tokens generated for a request",
+                    counters.request_generation_tokens);
+  builder.Histogram("k3serve_request_max_tokens", "Tokens a request may at most generate",
+                    counters.request_max_tokens);
+  builder.Histogram("k3serve_abort_latency_seconds",
+                    "From a client's cancel or disconnect to freed pages", counters.abort_seconds,
+                    {{"api", "grpc"}});
+}
+
+void AddTokens(const EngineCounters& counters, FamilyBuilder& builder) {
+  builder.Family("k3serve_prompt_tokens_total", "Prompt tokens by where they came from",
+                 MetricType::Counter);
+  builder.Value(counters.prompt_tokens_computed, {{"source", "computed"}});
+  builder.Value(counters.prompt_tokens_cached, {{"source", "cache_hbm"}});
+  builder.Family("k3serve_generation_tokens_total", "Tokens generated", MetricType::Counter);
+  builder.Value(counters.generation_tokens, {{"channel", "response"}});
+  builder.Family("k3serve_preemptions_total", "Requests put back to make room",
+                 MetricType::Counter);
+  builder.Value(counters.preemptions, {{"kind", "recompute"}});
+  builder.Counter("k3serve_recomputed_tokens_total", "Tokens computed again after a preemption",
+                  counters.recomputed_tokens);
+  builder.Counter("k3serve_nan_logits_total", "Rows of logits that were not numbers",
+                  counters.nan_logits);
+}
+
+// One family with a series per kind of step; `member` is what it shows of each.
+template <typename Member>
+void AddByKind(const EngineCounters& counters, Member member, const char* label,
+               FamilyBuilder& builder) {
+  for (std::size_t i = 0; i < kStepKinds.size(); ++i) {
+    builder.Value(counters.steps[i].*member, {{label, kStepKinds[i]}});
+  }
+}
+
+void AddScheduler(const EngineCounters& counters, FamilyBuilder& builder) {
+  builder.Family("k3serve_scheduler_steps_total", "Steps by what they computed",
+                 MetricType::Counter);
+  AddByKind(counters, &StepCounters::steps, "kind", builder);
+  builder.Family("k3serve_scheduler_step_seconds", "Time of one step", MetricType::Histogram);
+  AddByKind(counters, &StepCounters::seconds, "kind", builder);
+  builder.Family("k3serve_scheduler_batch_tokens", "Rows of one step", MetricType::Histogram);
+  AddByKind(counters, &StepCounters::batch_tokens, "kind", builder);
+  builder.Family("k3serve_scheduler_batch_sequences", "Requests of one step",
+                 MetricType::Histogram);
+  AddByKind(counters, &StepCounters::batch_sequences, "kind", builder);
+  builder.Family("k3serve_scheduler_overhead_seconds", "Time of the engine's thread around a step",
+                 MetricType::Histogram);
+  for (std::size_t i = 0; i < kOverheadPhases.size(); ++i) {
+    builder.Value(counters.overhead_seconds[i], {{"phase", kOverheadPhases[i]}});
+  }
+  builder.Gauge("k3serve_scheduler_prefill_rows", "Rows of prefill a step may carry now",
+                counters.prefill_rows.value());
+}
+
+void AddExperts(const EngineCounters& counters, FamilyBuilder& builder) {
+  builder.Family("k3serve_moe_expert_tokens_total",
+                 "Pairs of a token and an expert, by quarter of the depth", MetricType::Counter);
+  for (std::size_t i = 0; i < counters.expert_tokens.size(); ++i) {
+    builder.Value(counters.expert_tokens[i], {{"layer_group", std::to_string(i)}});
+  }
+  builder.Histogram("k3serve_moe_load_imbalance_ratio",
+                    "Of a step: tokens of a layer's busiest expert over the mean expert's",
+                    counters.expert_imbalance);
+  builder.Gauge("k3serve_moe_load_imbalance_last_ratio", "The same, of the last step",
+                counters.expert_imbalance_now.value());
+  builder.Family("k3serve_moe_active_experts", "Of a step: distinct experts a layer used",
+                 MetricType::Histogram);
+  AddByKind(counters, &StepCounters::active_experts, "phase", builder);
+}
+
+void AddPages(const EngineCounters& counters, FamilyBuilder& builder) {
+  builder.Family("k3serve_pages", "Pages of the pool", MetricType::Gauge);
+  const double free = counters.pages_free.value();
+  builder.Value(free, {{"state", "free"}});
+  builder.Value(counters.pages_total.value() - free, {{"state", "used"}});
 }
 
 }  // namespace
@@ -158,12 +168,15 @@ double HeartbeatAgeSeconds(const EngineCounters& counters) {
 std::vector<MetricFamily> EngineCollector::Collect() const {
   const ServedModel* model = lifecycle_.model();
   const EngineCounters& counters = model == nullptr ? zero_ : model->engine->counters();
-  Builder builder(constant_);
+  FamilyBuilder builder(constant_);
   AddInfo(model, builder);
   AddState(lifecycle_, counters, builder);
+  AddQueue(counters, builder);
   AddRequests(counters, builder);
   AddTokens(counters, builder);
   AddScheduler(counters, builder);
+  AddExperts(counters, builder);
+  AddPages(counters, builder);
   return builder.Take();
 }
 

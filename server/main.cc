@@ -55,7 +55,9 @@ class Signals {
 class Program {
  public:
   explicit Program(const Flags& flags)
-      : flags_(flags), metrics_(lifecycle_, flags.names.front()), pool_(kTextThreads) {}
+      : flags_(flags),
+        metrics_(lifecycle_, flags.names.front(), flags.metrics_compat_vllm),
+        pool_(kTextThreads) {}
 
   int Run(const Signals& signals);
 

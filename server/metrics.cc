@@ -1,6 +1,5 @@
 #include "server/metrics.h"
 
-#include <algorithm>
 #include <array>
 #include <prometheus/counter.h>
 #include <prometheus/family.h>
@@ -10,6 +9,9 @@
 #include <sstream>
 
 #include "server/engine_collector.h"
+#include "server/family_builder.h"
+#include "server/metrics_compat.h"
+#include "server/process_stats.h"
 
 namespace k3::server {
 namespace {
@@ -20,12 +22,14 @@ using prometheus::Histogram;
 using Labels = prometheus::Labels;
 
 constexpr std::array<const char*, kNumApis> kApis = {"grpc"};
-constexpr std::array<const char*, kNumGrpcMethods> kMethods = {"Generate", "Tokenize", "Detokenize",
-                                                               "GetModelInfo"};
-constexpr std::array<const char*, kNumOutcomes> kOutcomes = {"stop_eos", "stop_token", "length",
-                                                             "aborted",  "deadline",   "error"};
-constexpr std::array kRejections = {"queue_full", "invalid",  "too_long",
-                                    "not_found",  "draining", "loading"};
+constexpr std::array<const char*, kNumGrpcMethods> kMethods = {
+    "Generate",      "Complete", "Tokenize", "Detokenize", "GetModelInfo",
+    "GetServerInfo", "GetLoads", "Abort",    "Drain"};
+constexpr std::array<const char*, kNumOutcomes> kOutcomes = {
+    "stop_eos", "stop_token", "stop_string", "length",
+    "aborted",  "deadline",   "slow_client", "error"};
+constexpr std::array kRejections = {"queue_full", "tokens_full", "invalid", "too_long",
+                                    "not_found",  "draining",    "loading", "unimplemented"};
 constexpr std::array kCodes = {
     "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
     "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
@@ -33,9 +37,17 @@ constexpr std::array kCodes = {
     "DATA_LOSS", "UNAUTHENTICATED"};
 static_assert(kCodes.size() == kNumGrpcCodes);
 
+constexpr std::string_view kQueueTokensFull = "QUEUE_TOKENS_FULL";
+
 template <std::size_t N>
 Histogram::BucketBoundaries Bounds(const std::array<double, N>& bounds) {
   return {bounds.begin(), bounds.end()};
+}
+
+MetricLabels AsList(const Labels& labels) {
+  MetricLabels list;
+  for (const auto& [name, value] : labels) list.push_back({name, value});
+  return list;
 }
 
 template <typename E>
@@ -46,27 +58,15 @@ constexpr std::size_t Index(E value) {
 const char* RejectionOf(const ApiError& error) {
   switch (error.code) {
     case Code::kResourceExhausted:
-      return "queue_full";
+      return error.reason == kQueueTokensFull ? "tokens_full" : "queue_full";
+    case Code::kUnimplemented:
+      return "unimplemented";
     case Code::kNotFound:
       return "not_found";
     case Code::kUnavailable:
       return error.reason == reason::kDraining ? "draining" : "loading";
     default:
       return error.reason == reason::kContextLengthExceeded ? "too_long" : "invalid";
-  }
-}
-
-// The collector's part of a family joins the registry's: a name may head only one block.
-void MergeInto(std::vector<prometheus::MetricFamily>& all,
-               std::vector<prometheus::MetricFamily> more) {
-  for (prometheus::MetricFamily& family : more) {
-    const auto same = std::find_if(all.begin(), all.end(),
-                                   [&](const auto& other) { return other.name == family.name; });
-    if (same == all.end()) {
-      all.push_back(std::move(family));
-    } else {
-      same->metric.insert(same->metric.end(), family.metric.begin(), family.metric.end());
-    }
   }
 }
 
@@ -78,11 +78,17 @@ Outcome OutcomeOf(runtime::FinishReason reason) {
       return Outcome::kStopEos;
     case runtime::FinishReason::kStopToken:
       return Outcome::kStopToken;
+    case runtime::FinishReason::kStopString:
+      return Outcome::kStopString;
     case runtime::FinishReason::kLengthMaxTokens:
     case runtime::FinishReason::kLengthContext:
       return Outcome::kLength;
     case runtime::FinishReason::kAborted:
       return Outcome::kAborted;
+    case runtime::FinishReason::kDeadline:
+      return Outcome::kDeadline;
+    case runtime::FinishReason::kSlowClient:
+      return Outcome::kSlowClient;
     case runtime::FinishReason::kError:
       break;
   }
@@ -94,7 +100,7 @@ const char* GrpcCodeName(int code) {
 }
 
 struct Metrics::Series {
-  Series(const Lifecycle& lifecycle, const Labels& constant);
+  Series(const Lifecycle& lifecycle, const std::string& model_name);
 
   Family<Counter>& CounterFamily(const char* name, const char* help) {
     return prometheus::BuildCounter().Name(name).Help(help).Labels(constant).Register(registry);
@@ -102,29 +108,34 @@ struct Metrics::Series {
   Family<Histogram>& HistogramFamily(const char* name, const char* help) {
     return prometheus::BuildHistogram().Name(name).Help(help).Labels(constant).Register(registry);
   }
-  void AddCalls();
+  Counter& ApiCounter(const char* name, const char* help, std::size_t api) {
+    return CounterFamily(name, help).Add({{"api", kApis[api]}});
+  }
   void AddRequests();
+  void AddStreams();
+  void AddCalls();
 
-  Labels constant;
+  std::string model_name;
+  Labels constant = {{"model_name", model_name}, {"replica", "0"}};
   prometheus::Registry registry;
   EngineCollector engine;
-  std::array<Counter*, kNumApis> received{};
+  std::array<std::array<Counter*, 2>, kNumApis> received{};  // by whether it streams
   std::array<std::array<Counter*, kNumOutcomes>, kNumApis> finished{};
   std::array<Histogram*, kNumApis> first_token{};
   std::array<Histogram*, kNumApis> duration{};
+  std::array<Counter*, kNumApis> slow_clients{};
+  std::array<Counter*, kNumApis> disconnects{};
+  std::array<Counter*, kNumApis> stream_events{};
   Histogram* tokenize = nullptr;
   Family<Counter>* rejected = nullptr;
   Family<Counter>* grpc = nullptr;
   Family<Counter>* http = nullptr;
 };
 
-Metrics::Series::Series(const Lifecycle& lifecycle, const Labels& labels)
-    : constant(labels), engine(lifecycle, [&] {
-        std::vector<prometheus::ClientMetric::Label> list;
-        for (const auto& [name, value] : labels) list.push_back({name, value});
-        return list;
-      }()) {
+Metrics::Series::Series(const Lifecycle& lifecycle, const std::string& name)
+    : model_name(name), engine(lifecycle, AsList(constant)) {
   AddRequests();
+  AddStreams();
   AddCalls();
 }
 
@@ -137,7 +148,8 @@ void Metrics::Series::AddRequests() {
                                           "From the arrival of a request to its end");
   for (std::size_t api = 0; api < kNumApis; ++api) {
     const Labels label = {{"api", kApis[api]}};
-    received[api] = &received_family.Add({{"api", kApis[api]}, {"stream", "true"}});
+    received[api] = {&received_family.Add({{"api", kApis[api]}, {"stream", "false"}}),
+                     &received_family.Add({{"api", kApis[api]}, {"stream", "true"}})};
     first_token[api] = &first_family.Add(label, Bounds(runtime::kTtftBounds));
     duration[api] = &duration_family.Add(label, Bounds(runtime::kDurationBounds));
     for (std::size_t outcome = 0; outcome < kNumOutcomes; ++outcome) {
@@ -149,6 +161,16 @@ void Metrics::Series::AddRequests() {
   for (const char* why : kRejections) rejected->Add({{"reason", why}});
   tokenize = &HistogramFamily("k3serve_request_phase_seconds", "Time of a request in one phase")
                   .Add({{"phase", "tokenize"}}, Bounds(runtime::kDurationBounds));
+}
+
+void Metrics::Series::AddStreams() {
+  for (std::size_t api = 0; api < kNumApis; ++api) {
+    slow_clients[api] = &ApiCounter("k3serve_slow_clients_total",
+                                    "Requests ended because their client did not read", api);
+    disconnects[api] = &ApiCounter("k3serve_client_disconnects_total",
+                                   "Requests whose client left before the end", api);
+    stream_events[api] = &ApiCounter("k3serve_stream_events_total", "Events written", api);
+  }
 }
 
 void Metrics::Series::AddCalls() {
@@ -166,14 +188,13 @@ void Metrics::Series::AddCalls() {
   http->Add({{"method", "GET"}, {"route", "other"}, {"code", "404"}});
 }
 
-Metrics::Metrics(const Lifecycle& lifecycle, const std::string& model_name)
-    : series_(std::make_unique<Series>(lifecycle,
-                                       Labels{{"model_name", model_name}, {"replica", "0"}})) {}
+Metrics::Metrics(const Lifecycle& lifecycle, const std::string& model_name, bool vllm_names)
+    : vllm_names_(vllm_names), series_(std::make_unique<Series>(lifecycle, model_name)) {}
 
 Metrics::~Metrics() = default;
 
-void Metrics::Received(Api api) {
-  series_->received[Index(api)]->Increment();
+void Metrics::Received(Api api, bool stream) {
+  series_->received[Index(api)][stream ? 1 : 0]->Increment();
 }
 
 void Metrics::Rejected(const ApiError& error) {
@@ -193,6 +214,18 @@ void Metrics::Tokenized(double seconds) {
   series_->tokenize->Observe(seconds);
 }
 
+void Metrics::SlowClient(Api api) {
+  series_->slow_clients[Index(api)]->Increment();
+}
+
+void Metrics::Disconnected(Api api) {
+  series_->disconnects[Index(api)]->Increment();
+}
+
+void Metrics::StreamEvents(Api api, int count) {
+  series_->stream_events[Index(api)]->Increment(count);
+}
+
 void Metrics::GrpcDone(GrpcMethod method, int code) {
   series_->grpc->Add({{"method", kMethods[Index(method)]}, {"code", GrpcCodeName(code)}})
       .Increment();
@@ -206,6 +239,8 @@ void Metrics::HttpDone(const std::string& method, const std::string& route, int 
 std::string Metrics::Text() const {
   std::vector<prometheus::MetricFamily> families = series_->registry.Collect();
   MergeInto(families, series_->engine.Collect());
+  if (vllm_names_) MergeInto(families, VllmFamilies(families, series_->model_name));
+  MergeInto(families, ProcessFamilies());
   std::ostringstream out;
   prometheus::TextSerializer().Serialize(out, families);
   return out.str();

@@ -48,7 +48,7 @@ pb::GenerateRequest TextRequest(const std::string& text) {
   return request;
 }
 
-FrontEndTest::FrontEndTest() : metrics_(lifecycle_, "test-model"), pool_(2) {
+FrontEndTest::FrontEndTest() : metrics_(lifecycle_, "test-model", true), pool_(2) {
   auto http = HttpServer::Start({"127.0.0.1", 0}, MakeRoutes(lifecycle_, metrics_));
   auto grpc = GrpcServer::Start({"127.0.0.1", 0, 1 << 20}, {lifecycle_, metrics_, pool_});
   K3_CHECK(http.ok());
