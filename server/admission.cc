@@ -10,7 +10,7 @@
 namespace k3::server {
 namespace {
 
-constexpr int kQueueFullRetryMs = 1000;
+constexpr int kDrainingRetryMs = 1000;
 
 class Faults {
  public:
@@ -35,7 +35,11 @@ ApiError Invalid(const char* why, std::string message) {
   return {Code::kInvalidArgument, why, std::move(message), {}};
 }
 
-void CheckSampling(const Ask& ask, Faults& faults) {
+bool InRange(float value, float least, float most) {
+  return value >= least && value <= most;  // NaN is in no range
+}
+
+void CheckDistribution(const Ask& ask, Faults& faults) {
   if (ask.temperature && !(std::isfinite(*ask.temperature) && *ask.temperature >= 0)) {
     faults.Add(reason::kInvalidTemperature,
                fmt::format("temperature: {}; expected a finite number >= 0", *ask.temperature));
@@ -44,10 +48,76 @@ void CheckSampling(const Ask& ask, Faults& faults) {
     faults.Add(reason::kInvalidTopP,
                fmt::format("top_p: {}; expected more than 0 and at most 1", *ask.top_p));
   }
+  if (ask.top_k && *ask.top_k < 0) {
+    faults.Add(reason::kInvalidTopK,
+               fmt::format("top_k: {}; expected at least 1, or 0 for all", *ask.top_k));
+  }
+  if (ask.min_p && !InRange(*ask.min_p, 0, 1)) {
+    faults.Add(reason::kInvalidMinP, fmt::format("min_p: {}; expected 0 to 1", *ask.min_p));
+  }
+}
+
+void CheckPenalties(const Ask& ask, Faults& faults) {
+  const auto additive = [&](const char* name, std::optional<float> value) {
+    if (!value || InRange(*value, -kMaxPenalty, kMaxPenalty)) return;
+    faults.Add(reason::kInvalidPenalty,
+               fmt::format("{}: {}; expected {} to {}", name, *value, -kMaxPenalty, kMaxPenalty));
+  };
+  additive("presence_penalty", ask.presence_penalty);
+  additive("frequency_penalty", ask.frequency_penalty);
+  const float repetition = ask.repetition_penalty.value_or(1);
+  if (!(std::isfinite(repetition) && repetition > 0)) {
+    faults.Add(reason::kInvalidPenalty,
+               fmt::format("repetition_penalty: {}; expected a finite number > 0", repetition));
+  }
+  for (const auto& [id, bias] : ask.logit_bias) {
+    if (InRange(bias, -kMaxLogitBias, kMaxLogitBias)) continue;
+    faults.Add(reason::kInvalidLogitBias, fmt::format("logit_bias[{}]: {}; expected {} to {}", id,
+                                                      bias, -kMaxLogitBias, kMaxLogitBias));
+  }
+}
+
+void CheckCounts(const Ask& ask, std::uint32_t most_choices, Faults& faults) {
+  if (ask.n && *ask.n < 1) faults.Add(reason::kInvalidN, "n: 0; expected at least 1");
+  if (ask.n && *ask.n > most_choices) {
+    faults.Add(reason::kTooManyChoices,
+               fmt::format("n: {}; at most {} requests run at once here", *ask.n, most_choices));
+  }
+  if (ask.logprobs.value_or(0) > static_cast<std::uint32_t>(runtime::kMaxLogprobs)) {
+    faults.Add(reason::kInvalidLogprobs, fmt::format("logprobs: {}; expected at most {}",
+                                                     *ask.logprobs, runtime::kMaxLogprobs));
+  }
   if (ask.max_new_tokens && *ask.max_new_tokens < 1) {
     faults.Add(reason::kInvalidMaxNewTokens,
                fmt::format("max_new_tokens: {}; expected at least 1", *ask.max_new_tokens));
   }
+  const int least = ask.min_new_tokens.value_or(0);
+  if (least < 0 || (ask.max_new_tokens && least > *ask.max_new_tokens)) {
+    faults.Add(
+        reason::kInvalidMinNewTokens,
+        fmt::format("min_new_tokens: {}; expected at least 0 and at most max_new_tokens", least));
+  }
+}
+
+void CheckStop(const Ask& ask, Faults& faults) {
+  if (ask.stop_strings.size() > kMaxStopStrings) {
+    faults.Add(reason::kInvalidStop, fmt::format("stop_strings: {} of them; expected at most {}",
+                                                 ask.stop_strings.size(), kMaxStopStrings));
+  }
+  for (std::size_t i = 0; i < ask.stop_strings.size(); ++i) {
+    const std::string& text = ask.stop_strings[i];
+    if (text.empty() || text.size() > kMaxStopBytes) {
+      faults.Add(reason::kInvalidStop, fmt::format("stop_strings[{}]: {} bytes; expected 1 to {}",
+                                                   i, text.size(), kMaxStopBytes));
+    }
+    faults.Add(CheckUtf8("stop_strings", text));
+  }
+}
+
+std::vector<std::uint32_t> BiasedIds(const Ask& ask) {
+  std::vector<std::uint32_t> ids;
+  for (const auto& [id, bias] : ask.logit_bias) ids.push_back(id);
+  return ids;
 }
 
 std::vector<runtime::Token> ToTokens(const std::vector<std::uint32_t>& ids) {
@@ -96,6 +166,36 @@ std::uint64_t FreshSeed() {
   return (static_cast<std::uint64_t>(device()) << 32) | device();
 }
 
+void FillSampling(const Ask& ask, runtime::SamplingOptions& out) {
+  out.temperature = ask.temperature.value_or(1.0F);
+  out.top_p = ask.top_p.value_or(1.0F);
+  out.top_k = ask.top_k.value_or(0);
+  out.min_p = ask.min_p.value_or(0);
+  out.presence_penalty = ask.presence_penalty.value_or(0);
+  out.frequency_penalty = ask.frequency_penalty.value_or(0);
+  out.repetition_penalty = ask.repetition_penalty.value_or(1);
+  out.seed = ask.seed ? *ask.seed : FreshSeed();
+  for (const auto& [id, bias] : ask.logit_bias) {
+    out.logit_bias.push_back({static_cast<runtime::Token>(id), bias});
+  }
+  out.allowed_ids = ToTokens(ask.allowed_token_ids);
+  if (ask.logprobs) out.logprobs = static_cast<int>(*ask.logprobs);
+}
+
+void FillLimits(const ServedModel& model, const Ask& ask, runtime::TimePoint now,
+                runtime::Request& out) {
+  out.tenant = ask.tenant;
+  out.stop_ids = ToTokens(ask.stop_token_ids);
+  std::sort(out.stop_ids.begin(), out.stop_ids.end());
+  if (!ask.ignore_eos) out.eos_ids = model.facts.eos_ids;
+  out.max_new_tokens = ask.max_new_tokens;
+  out.min_new_tokens = ask.min_new_tokens.value_or(0);
+  out.ends_by_text = !ask.stop_strings.empty();
+  out.priority = ask.priority;
+  out.deadline = ask.deadline;
+  if (ask.queue_timeout) out.queue_deadline = now + *ask.queue_timeout;
+}
+
 }  // namespace
 
 std::optional<ApiError> CheckModelName(const ServedModel& model, const std::string& name) {
@@ -122,35 +222,51 @@ std::optional<ApiError> CheckUtf8(const char* field, const std::string& text) {
   return Invalid(reason::kInvalidUtf8, fmt::format("{}: not UTF-8 at byte {}", field, *offset));
 }
 
-ApiError FromEngine(const Error& error) {
-  switch (error.code) {
-    case Code::kResourceExhausted:
-      return {error.code, reason::kQueueFull, error.message, kQueueFullRetryMs};
-    case Code::kUnavailable:
-      return {error.code, reason::kDraining, error.message, kQueueFullRetryMs};
-    default:
-      return {error.code, reason::kRefused, error.message, {}};
-  }
-}
-
-ApiResult<runtime::Request> Admit(const ServedModel& model, const Ask& ask) {
+ApiResult<Admitted> Admit(const ServedModel& model, const Ask& ask, runtime::TimePoint now) {
   if (const auto unknown = CheckModelName(model, ask.model)) return *unknown;
+  if (ask.prompt_logprobs) {
+    return ApiError{Code::kUnimplemented,
+                    reason::kPromptLogprobs,
+                    "prompt_logprobs: not built; leave it unset",
+                    {}};
+  }
   Faults faults;
-  CheckSampling(ask, faults);
+  CheckDistribution(ask, faults);
+  CheckPenalties(ask, faults);
+  CheckCounts(ask, static_cast<std::uint32_t>(model.engine->info().max_num_seqs), faults);
+  CheckStop(ask, faults);
   faults.Add(CheckTokenIds(model, "stop_token_ids", ask.stop_token_ids));
-  runtime::Request request;
+  faults.Add(CheckTokenIds(model, "allowed_token_ids", ask.allowed_token_ids));
+  faults.Add(CheckTokenIds(model, "logit_bias", BiasedIds(ask)));
+  Admitted admitted{.request = {}, .n = static_cast<int>(ask.n.value_or(1))};
+  runtime::Request& request = admitted.request;
   request.prompt = PromptOf(model, ask, faults);
   if (!request.prompt.empty()) CheckLength(model, ask, request.prompt.size(), faults);
   if (!faults.empty()) return faults.ToError();
+  FillSampling(ask, request.sampling);
+  FillLimits(model, ask, now, request);
+  admitted.stop_strings = ask.stop_strings;
+  admitted.include_stop = ask.include_stop;
+  return admitted;
+}
 
-  request.sampling.temperature = ask.temperature.value_or(1.0F);
-  request.sampling.top_p = ask.top_p.value_or(1.0F);
-  request.sampling.seed = ask.seed ? *ask.seed : FreshSeed();
-  request.stop_ids = ToTokens(ask.stop_token_ids);
-  std::sort(request.stop_ids.begin(), request.stop_ids.end());
-  if (!ask.ignore_eos) request.eos_ids = model.facts.eos_ids;
-  request.max_new_tokens = ask.max_new_tokens;
-  return request;
+ApiError FromEngine(const runtime::Refusal& refusal) {
+  using enum runtime::Refusal::Why;
+  switch (refusal.why) {
+    case kQueueFull:
+      return {Code::kResourceExhausted, reason::kQueueFull, refusal.message,
+              refusal.retry_after_ms};
+    case kTokensFull:
+      return {Code::kResourceExhausted, reason::kQueueTokensFull, refusal.message,
+              refusal.retry_after_ms};
+    case kStopping:
+      return {Code::kUnavailable, reason::kDraining, refusal.message, kDrainingRetryMs};
+    case kTooManyChoices:
+      return {Code::kInvalidArgument, reason::kTooManyChoices, refusal.message, {}};
+    case kInvalid:
+      break;
+  }
+  return {Code::kInvalidArgument, reason::kRefused, refusal.message, {}};
 }
 
 }  // namespace k3::server

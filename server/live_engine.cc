@@ -11,10 +11,14 @@ class LiveEngine final : public EngineClient {
 
   const runtime::EngineInfo& info() const override { return engine_->info(); }
   const runtime::EngineCounters& counters() const override { return engine_->counters(); }
-  Result<runtime::RequestId> Submit(runtime::Request request, runtime::Outbox* outbox) override {
-    return engine_->Submit(std::move(request), outbox);
+  runtime::Submitted Submit(runtime::Request request,
+                            std::span<runtime::Outbox* const> outboxes) override {
+    return engine_->Submit(std::move(request), outboxes);
   }
-  void Cancel(runtime::RequestId id) override { engine_->Cancel(id); }
+  void End(runtime::RequestId id, runtime::FinishReason reason,
+           std::optional<int> completion_tokens) override {
+    engine_->End(id, reason, completion_tokens);
+  }
   bool Drain(std::chrono::milliseconds timeout) override { return engine_->Drain(timeout); }
   void Stop() override { engine_->Stop(); }
 

@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <fmt/format.h>
 #include <optional>
-#include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <thread>
+#include <unistd.h>
 
 #include "runtime/weights/mapping_fault.h"
 #include "server/exit_codes.h"
@@ -52,11 +52,24 @@ class Signals {
   sigset_t set_{};
 };
 
+RequestLog::Mode LogMode(const Flags& flags) {
+  if (!flags.log_requests) return RequestLog::Mode::kOff;
+  return flags.log_format == "json" ? RequestLog::Mode::kJson : RequestLog::Mode::kText;
+}
+
 class Program {
  public:
   explicit Program(const Flags& flags)
       : flags_(flags),
         metrics_(lifecycle_, flags.names.front(), flags.metrics_compat_vllm),
+        log_(LogMode(flags)),
+        drain_seconds_(flags.drain_timeout.count()),
+        handle_{.settings = flags.settings,
+                .drain =
+                    [this](std::optional<std::chrono::seconds> timeout) {
+                      if (timeout) drain_seconds_.store(timeout->count());
+                      kill(getpid(), SIGTERM);
+                    }},
         pool_(kTextThreads) {}
 
   int Run(const Signals& signals);
@@ -71,6 +84,10 @@ class Program {
   Lifecycle lifecycle_;
   std::unique_ptr<ServedModel> model_;
   Metrics metrics_;
+  CallRegistry calls_;
+  RequestLog log_;
+  std::atomic<std::int64_t> drain_seconds_;  // what running requests get
+  ProgramHandle handle_;
   TextPool pool_;
   std::unique_ptr<HttpServer> http_;
   std::unique_ptr<GrpcServer> grpc_;
@@ -80,7 +97,12 @@ class Program {
 bool Program::Listen() {
   auto http = HttpServer::Start({flags_.host, flags_.http_port}, MakeRoutes(lifecycle_, metrics_));
   auto grpc = GrpcServer::Start({flags_.host, flags_.grpc_port, flags_.grpc_max_message_bytes},
-                                {lifecycle_, metrics_, pool_});
+                                {.lifecycle = lifecycle_,
+                                 .metrics = metrics_,
+                                 .pool = pool_,
+                                 .calls = calls_,
+                                 .log = log_,
+                                 .program = handle_});
   if (!http.ok()) std::fprintf(stderr, "k3serve: %s\n", http.error().message.c_str());
   if (!grpc.ok()) std::fprintf(stderr, "k3serve: %s\n", grpc.error().message.c_str());
   if (!http.ok() || !grpc.ok()) return false;
@@ -123,10 +145,11 @@ std::optional<int> Program::Load(const Signals& signals) {
 }
 
 void Program::Drain(const Signals& signals) {
-  spdlog::info("draining: no new requests; running ones have {} s", flags_.drain_timeout.count());
+  const std::chrono::seconds timeout(drain_seconds_.load());
+  spdlog::info("draining: no new requests; running ones have {} s", timeout.count());
   lifecycle_.Drain();
   grpc_->SetServing(false);
-  const Clock::time_point deadline = Clock::now() + flags_.drain_timeout;
+  const Clock::time_point deadline = Clock::now() + timeout;
   bool drained = model_->engine->Drain(milliseconds(0));
   while (!drained && Clock::now() < deadline && !signals.WaitFor(milliseconds(0))) {
     drained = model_->engine->Drain(kPoll);
@@ -155,8 +178,10 @@ int Main(int argc, char** argv) {
     return early->code;
   }
   const Flags& flags = std::get<Flags>(parsed);
-  spdlog::set_default_logger(spdlog::stderr_color_mt("k3serve"));
-  spdlog::set_level(spdlog::level::from_str(flags.log_level));
+  SetUpLogging(flags.log_level, flags.log_format == "json");
+  for (const Setting& setting : flags.settings) {
+    spdlog::info("setting {}={} ({})", setting.name, setting.value, setting.origin);
+  }
   runtime::InstallMappingFaultHandler();
   const Signals signals;
   return Program(flags).Run(signals);

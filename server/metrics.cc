@@ -37,8 +37,6 @@ constexpr std::array kCodes = {
     "DATA_LOSS", "UNAUTHENTICATED"};
 static_assert(kCodes.size() == kNumGrpcCodes);
 
-constexpr std::string_view kQueueTokensFull = "QUEUE_TOKENS_FULL";
-
 template <std::size_t N>
 Histogram::BucketBoundaries Bounds(const std::array<double, N>& bounds) {
   return {bounds.begin(), bounds.end()};
@@ -58,7 +56,7 @@ constexpr std::size_t Index(E value) {
 const char* RejectionOf(const ApiError& error) {
   switch (error.code) {
     case Code::kResourceExhausted:
-      return error.reason == kQueueTokensFull ? "tokens_full" : "queue_full";
+      return error.reason == reason::kQueueTokensFull ? "tokens_full" : "queue_full";
     case Code::kUnimplemented:
       return "unimplemented";
     case Code::kNotFound:
@@ -93,6 +91,10 @@ Outcome OutcomeOf(runtime::FinishReason reason) {
       break;
   }
   return Outcome::kError;
+}
+
+const char* NameOf(Outcome outcome) {
+  return kOutcomes[Index(outcome)];
 }
 
 const char* GrpcCodeName(int code) {

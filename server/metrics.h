@@ -41,6 +41,7 @@ enum class Outcome : std::uint8_t {
 };
 inline constexpr int kNumOutcomes = 8;
 Outcome OutcomeOf(runtime::FinishReason reason);
+const char* NameOf(Outcome outcome);
 
 inline constexpr int kNumGrpcCodes = 17;  // of the protocol, OK = 0 .. UNAUTHENTICATED = 16
 const char* GrpcCodeName(int code);

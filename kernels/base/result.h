@@ -15,6 +15,7 @@ enum class Code {
   kResourceExhausted,  // queue, memory or quota; may be retried
   kUnavailable,        // loading, draining; may be retried
   kDataLoss,           // truncated or damaged bytes
+  kDeadlineExceeded,   // the caller's own limit has passed
   kUnimplemented,      // known to the format or the protocol, not built
   kCancelled,
   kInternal,  // we are wrong, but the process may live (NaN logits)

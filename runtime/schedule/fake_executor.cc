@@ -88,7 +88,7 @@ FakeExecutor::Page& FakeExecutor::At(PageId id) {
 
 Token FakeExecutor::Choose(std::span<const Token> tokens, const SampleSpec& spec) const {
   std::uint64_t hash = HashOf(tokens) + spec.options->seed;
-  if (nan_every_ > 0 && hash % static_cast<std::uint64_t>(nan_every_) == 0) return kNoToken;
+  if (nan_every_ > 0 && hash % static_cast<std::uint64_t>(nan_every_) == 0) return kDamagedToken;
   hash = Mix(hash, static_cast<Token>(spec.options->choice));
   for (const kernels::LogitEdit& edit : spec.edits) {
     const bool changes = edit.bias != 0 || edit.repetition != 1 || edit.minus != 0;
@@ -99,7 +99,7 @@ Token FakeExecutor::Choose(std::span<const Token> tokens, const SampleSpec& spec
     const Token token = (first + i) % vocabulary_;
     if (Allowed(spec, token)) return token;
   }
-  return kNoToken;
+  return kDamagedToken;
 }
 
 Outcome FakeExecutor::Alone(const Request& request, int max_model_len) const {
@@ -119,7 +119,7 @@ Outcome FakeExecutor::Alone(const Request& request, int max_model_len) const {
                                         .banned = definition.banned,
                                         .mask = definition.mask});
     Finished end;
-    if (token == kNoToken) {
+    if (token == kDamagedToken) {
       end.reason = FinishReason::kError;
     } else if (in(request.eos_ids, token)) {
       end.reason = FinishReason::kStopEos;

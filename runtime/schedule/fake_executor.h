@@ -19,7 +19,7 @@ struct Outcome {
 
 class FakeExecutor final : public Executor {
  public:
-  // Tokens are below `vocabulary`; every `nan_every`-th hash answers kNoToken (0: never).
+  // Tokens are below `vocabulary`; every `nan_every`-th hash answers kDamagedToken (0: never).
   FakeExecutor(int num_pages, int num_slots, int vocabulary, int nan_every = 0);
 
   StepResult Run(const Plan& plan) override;

@@ -71,7 +71,7 @@ struct StepResult {
   std::vector<std::optional<NewToken>> tokens;
   std::array<ExpertLoad, kExpertLayerGroups> experts{};
 };
-inline constexpr Token kNoToken = -1;
+inline constexpr Token kDamagedToken = -1;
 
 // What a step means to one request. A Finished's timings are the engine's to fill in.
 struct Emission {

@@ -184,7 +184,7 @@ void Scheduler::AdvanceRun(Sequence& sequence, const PlanRun& run,
 // Takes the token in; says how the sequence ended, if it did.
 std::optional<Finished> Scheduler::Accept(Sequence& sequence, const NewToken& token,
                                           std::vector<Emission>& out) {
-  if (token.id == kNoToken) {
+  if (token.id == kDamagedToken) {
     Finished finished = Ended(sequence, FinishReason::kError);
     finished.error =
         "the model's logits were not finite at position " + std::to_string(sequence.num_tokens());

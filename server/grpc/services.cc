@@ -5,6 +5,7 @@
 #include "proto/k3serve/v1/control.grpc.pb.h"
 #include "proto/k3serve/v1/inference.grpc.pb.h"
 #include "server/grpc/byte_buffer.h"
+#include "server/grpc/complete_call.h"
 #include "server/grpc/generate_call.h"
 #include "server/grpc/status.h"
 #include "server/grpc/wire.h"
@@ -15,9 +16,9 @@ namespace {
 namespace pb = k3serve::v1;
 
 // Raw, so that ParseMessage and not the library judges what a client sent.
-using InferenceBase =
-    pb::Inference::WithRawCallbackMethod_Generate<pb::Inference::WithRawCallbackMethod_Tokenize<
-        pb::Inference::WithRawCallbackMethod_Detokenize<pb::Inference::Service>>>;
+using InferenceBase = pb::Inference::WithRawCallbackMethod_Generate<
+    pb::Inference::WithRawCallbackMethod_Complete<pb::Inference::WithRawCallbackMethod_Tokenize<
+        pb::Inference::WithRawCallbackMethod_Detokenize<pb::Inference::Service>>>>;
 
 ApiResult<pb::TokenizeResponse> Answer(const ServedModel& model,
                                        const pb::TokenizeRequest& request) {
@@ -54,7 +55,13 @@ class InferenceService final : public InferenceBase {
 
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Generate(grpc::CallbackServerContext* context,
                                                        const grpc::ByteBuffer* request) override {
-    return GenerateCall::Start(front_end_, *context, *request);
+    return GenerateCall::Serve(front_end_, *context, *request);
+  }
+
+  grpc::ServerUnaryReactor* Complete(grpc::CallbackServerContext* context,
+                                     const grpc::ByteBuffer* request,
+                                     grpc::ByteBuffer* response) override {
+    return CompleteCall::Serve(front_end_, *context, *request, *response);
   }
 
   grpc::ServerUnaryReactor* Tokenize(grpc::CallbackServerContext* context,
@@ -92,11 +99,11 @@ class InferenceService final : public InferenceBase {
   FrontEnd front_end_;
 };
 
+// Answers while loading and draining too: an operator asks most when something is not well.
 class ControlService final : public pb::Control::CallbackService {
  public:
   explicit ControlService(const FrontEnd& front_end) : front_end_(front_end) {}
 
-  // Answers while draining too: what is loaded does not change.
   grpc::ServerUnaryReactor* GetModelInfo(grpc::CallbackServerContext* context,
                                          const pb::GetModelInfoRequest* /*request*/,
                                          pb::ModelInfo* response) override {
@@ -108,13 +115,57 @@ class ControlService final : public pb::Control::CallbackService {
       status = Refuse(*context, refusal.value_or(ApiError{Code::kUnavailable, reason::kLoading,
                                                           "the model was loaded just now", 0}));
     }
-    front_end_.metrics.GrpcDone(GrpcMethod::kGetModelInfo, status.error_code());
-    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    return Done(*context, GrpcMethod::kGetModelInfo, status);
+  }
+
+  grpc::ServerUnaryReactor* GetServerInfo(grpc::CallbackServerContext* context,
+                                          const pb::GetServerInfoRequest* /*request*/,
+                                          pb::ServerInfo* response) override {
+    Fill(front_end_, *response);
+    return Done(*context, GrpcMethod::kGetServerInfo);
+  }
+
+  grpc::ServerUnaryReactor* GetLoads(grpc::CallbackServerContext* context,
+                                     const pb::GetLoadsRequest* request,
+                                     pb::LoadSnapshot* response) override {
+    Fill(front_end_, request->max_requests(), *response);
+    return Done(*context, GrpcMethod::kGetLoads);
+  }
+
+  grpc::ServerUnaryReactor* Abort(grpc::CallbackServerContext* context,
+                                  const pb::AbortRequest* request,
+                                  pb::AbortResponse* response) override {
+    const CallRegistry::Which which{
+        .request_ids = {request->request_ids().begin(), request->request_ids().end()},
+        .prefix = request->prefix(),
+        .all = request->all()};
+    response->set_aborted(
+        static_cast<std::uint32_t>(front_end_.calls.Abort(which, request->reason())));
+    return Done(*context, GrpcMethod::kAbort);
+  }
+
+  grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* context,
+                                  const pb::DrainRequest* request,
+                                  pb::DrainResponse* response) override {
+    pb::LoadSnapshot now;
+    Fill(front_end_, 0, now);
+    response->set_running(now.running());
+    response->set_waiting(now.waiting());
+    std::optional<std::chrono::seconds> timeout;
+    if (request->has_timeout_seconds()) timeout.emplace(request->timeout_seconds());
+    front_end_.program.drain(timeout);
+    return Done(*context, GrpcMethod::kDrain);
+  }
+
+ private:
+  grpc::ServerUnaryReactor* Done(grpc::CallbackServerContext& context, GrpcMethod method,
+                                 const grpc::Status& status = grpc::Status::OK) {
+    front_end_.metrics.GrpcDone(method, status.error_code());
+    grpc::ServerUnaryReactor* reactor = context.DefaultReactor();
     reactor->Finish(status);
     return reactor;
   }
 
- private:
   FrontEnd front_end_;
 };
 

@@ -53,6 +53,8 @@ grpc::StatusCode ToStatusCode(Code code) {
       return grpc::StatusCode::UNAVAILABLE;
     case Code::kDataLoss:
       return grpc::StatusCode::DATA_LOSS;
+    case Code::kDeadlineExceeded:
+      return grpc::StatusCode::DEADLINE_EXCEEDED;
     case Code::kUnimplemented:
       return grpc::StatusCode::UNIMPLEMENTED;
     case Code::kCancelled:

@@ -1,11 +1,11 @@
 #include "server/grpc/wire.h"
 
+#include <algorithm>
+
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/unknown_field_set.h>
 
-#include "proto/k3serve/v1/control.pb.h"
 #include "proto/k3serve/v1/inference.pb.h"
-#include "server/version.h"
 
 namespace k3::server {
 namespace {
@@ -14,13 +14,11 @@ namespace pb = k3serve::v1;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::UnknownField;
 
-constexpr double kMsPerSecond = 1000;
-
 std::uint32_t Unsigned(std::int64_t value) {
   return static_cast<std::uint32_t>(value);
 }
 
-// The first top-level string that is not UTF-8. Requests nest no strings.
+// The first string of the message or of one inside it that is not UTF-8.
 std::optional<ApiError> FindBrokenString(const std::string& bytes,
                                          const google::protobuf::Descriptor& type) {
   google::protobuf::UnknownFieldSet fields;
@@ -28,11 +26,14 @@ std::optional<ApiError> FindBrokenString(const std::string& bytes,
   for (int i = 0; i < fields.field_count(); ++i) {
     const UnknownField& field = fields.field(i);
     const FieldDescriptor* known = type.FindFieldByNumber(field.number());
-    if (known == nullptr || known->type() != FieldDescriptor::TYPE_STRING ||
-        field.type() != UnknownField::TYPE_LENGTH_DELIMITED) {
-      continue;
+    if (known == nullptr || field.type() != UnknownField::TYPE_LENGTH_DELIMITED) continue;
+    std::optional<ApiError> broken;
+    if (known->type() == FieldDescriptor::TYPE_STRING) {
+      broken = CheckUtf8(known->name().c_str(), field.length_delimited());
+    } else if (known->type() == FieldDescriptor::TYPE_MESSAGE) {
+      broken = FindBrokenString(field.length_delimited(), *known->message_type());
     }
-    if (auto broken = CheckUtf8(known->name().c_str(), field.length_delimited())) return broken;
+    if (broken) return broken;
   }
   return std::nullopt;
 }
@@ -43,16 +44,60 @@ pb::FinishReason ToWire(runtime::FinishReason reason) {
       return pb::FINISH_REASON_STOP_EOS;
     case runtime::FinishReason::kStopToken:
       return pb::FINISH_REASON_STOP_TOKEN;
+    case runtime::FinishReason::kStopString:
+      return pb::FINISH_REASON_STOP_STRING;
     case runtime::FinishReason::kLengthMaxTokens:
       return pb::FINISH_REASON_LENGTH_MAX_TOKENS;
     case runtime::FinishReason::kLengthContext:
       return pb::FINISH_REASON_LENGTH_CONTEXT;
     case runtime::FinishReason::kAborted:
       return pb::FINISH_REASON_ABORTED;
-    case runtime::FinishReason::kError:  // told as a status, never as an event
-      break;
+    case runtime::FinishReason::kDeadline:
+    case runtime::FinishReason::kSlowClient:
+    case runtime::FinishReason::kError:
+      break;  // EndsInStatus
   }
   return pb::FINISH_REASON_UNSPECIFIED;
+}
+
+template <typename T, typename U>
+void Set(std::optional<T>& field, bool given, U value) {
+  if (given) field = static_cast<T>(value);
+}
+
+void ToAsk(const pb::SamplingParams& sampling, Ask& ask) {
+  Set(ask.temperature, sampling.has_temperature(), sampling.temperature());
+  Set(ask.top_p, sampling.has_top_p(), sampling.top_p());
+  Set(ask.top_k, sampling.has_top_k(), sampling.top_k());
+  Set(ask.min_p, sampling.has_min_p(), sampling.min_p());
+  Set(ask.presence_penalty, sampling.has_presence_penalty(), sampling.presence_penalty());
+  Set(ask.frequency_penalty, sampling.has_frequency_penalty(), sampling.frequency_penalty());
+  Set(ask.repetition_penalty, sampling.has_repetition_penalty(), sampling.repetition_penalty());
+  Set(ask.seed, sampling.has_seed(), sampling.seed());
+  Set(ask.n, sampling.has_n(), sampling.n());
+  // A map has no order of its own, and what is computed must not depend on chance.
+  ask.logit_bias = {sampling.logit_bias().begin(), sampling.logit_bias().end()};
+  std::sort(ask.logit_bias.begin(), ask.logit_bias.end());
+  ask.allowed_token_ids = {sampling.allowed_token_ids().begin(),
+                           sampling.allowed_token_ids().end()};
+}
+
+void ToAsk(const pb::StopParams& stop, Ask& ask) {
+  Set(ask.max_new_tokens, stop.has_max_new_tokens(), stop.max_new_tokens());
+  Set(ask.min_new_tokens, stop.has_min_new_tokens(), stop.min_new_tokens());
+  ask.stop_strings = {stop.stop_strings().begin(), stop.stop_strings().end()};
+  ask.include_stop = stop.include_stop();
+  ask.stop_token_ids = {stop.stop_token_ids().begin(), stop.stop_token_ids().end()};
+  ask.ignore_eos = stop.ignore_eos();
+}
+
+// JSON knows no infinity, and neither do many readers of ours.
+constexpr float kLeastLogprob = -9999;
+
+void Fill(const runtime::Vocabulary& vocabulary, runtime::TokenLogprob token, pb::Logprob& out) {
+  out.set_token_id(Unsigned(token.id));
+  if (!vocabulary.is_control(token.id)) out.set_bytes(std::string(vocabulary.bytes(token.id)));
+  out.set_logprob(std::max(token.logprob, kLeastLogprob));
 }
 
 }  // namespace
@@ -73,72 +118,64 @@ Ask ToAsk(const pb::GenerateRequest& request) {
   if (request.has_token_ids()) {
     ask.token_ids.emplace(request.token_ids().ids().begin(), request.token_ids().ids().end());
   }
-  const pb::SamplingParams& sampling = request.sampling();
-  if (sampling.has_temperature()) ask.temperature = sampling.temperature();
-  if (sampling.has_top_p()) ask.top_p = sampling.top_p();
-  if (sampling.has_seed()) ask.seed = sampling.seed();
-  const pb::StopParams& stop = request.stop();
-  if (stop.has_max_new_tokens()) ask.max_new_tokens = stop.max_new_tokens();
-  ask.stop_token_ids = {stop.stop_token_ids().begin(), stop.stop_token_ids().end()};
-  ask.ignore_eos = stop.ignore_eos();
+  ToAsk(request.sampling(), ask);
+  ToAsk(request.stop(), ask);
+  Set(ask.logprobs, request.output().has_logprobs(), request.output().logprobs());
+  ask.prompt_logprobs = request.output().has_prompt_logprobs();
+  const pb::SchedulingOptions& scheduling = request.scheduling();
+  ask.priority = scheduling.priority();
+  Set(ask.queue_timeout, scheduling.has_queue_timeout_ms(), scheduling.queue_timeout_ms());
   return ask;
 }
 
-void Fill(const runtime::Started& started, const runtime::SamplingOptions& sampling,
-          pb::Started& out) {
+bool EndsInStatus(runtime::FinishReason reason) {
+  return ToWire(reason) == pb::FINISH_REASON_UNSPECIFIED;
+}
+
+void Fill(const runtime::Started& started, const Admitted& admitted, pb::Started& out) {
+  const runtime::SamplingOptions& options = admitted.request.sampling;
   out.set_prompt_tokens(Unsigned(started.prompt_tokens));
   out.set_cached_tokens(Unsigned(started.cached_tokens));
-  out.mutable_sampling()->set_temperature(sampling.temperature);
-  out.mutable_sampling()->set_top_p(sampling.top_p);
-  out.mutable_sampling()->set_seed(sampling.seed);
+  pb::SamplingParams& sampling = *out.mutable_sampling();
+  sampling.set_temperature(options.temperature);
+  sampling.set_top_p(options.top_p);
+  sampling.set_top_k(options.top_k);
+  sampling.set_min_p(options.min_p);
+  sampling.set_presence_penalty(options.presence_penalty);
+  sampling.set_frequency_penalty(options.frequency_penalty);
+  sampling.set_repetition_penalty(options.repetition_penalty);
+  sampling.set_seed(options.seed);
+  sampling.set_n(Unsigned(admitted.n));
+  for (const runtime::LogitBias& bias : options.logit_bias) {
+    (*sampling.mutable_logit_bias())[Unsigned(bias.id)] = bias.bias;
+  }
+  sampling.mutable_allowed_token_ids()->Add(options.allowed_ids.begin(), options.allowed_ids.end());
+  const std::vector<runtime::Token>& prompt = admitted.request.prompt;
+  out.mutable_prompt_token_ids()->Add(prompt.begin(), prompt.end());
 }
 
-void Fill(const runtime::Finished& finished, pb::Finished& out) {
+void Fill(const runtime::Finished& finished, const std::optional<std::string>& stop_string,
+          pb::Finished& out) {
   out.set_reason(ToWire(finished.reason));
-  if (finished.stop_token) out.set_token(Unsigned(*finished.stop_token));
+  if (stop_string) {
+    out.set_stop_string(*stop_string);
+  } else if (finished.stop_token) {
+    out.set_token(Unsigned(*finished.stop_token));
+  }
 }
 
-void Fill(const runtime::Finished& finished, pb::Completed& out) {
-  pb::Usage& usage = *out.mutable_usage();
-  usage.set_prompt_tokens(Unsigned(finished.usage.prompt_tokens));
-  usage.set_completion_tokens(Unsigned(finished.usage.completion_tokens));
-  usage.set_total_tokens(usage.prompt_tokens() + usage.completion_tokens());
-  usage.set_cached_tokens(Unsigned(finished.usage.cached_tokens));
-  const runtime::Timings& measured = finished.timings;
-  pb::Timings& timings = *out.mutable_timings();
-  timings.set_queue_ms(measured.queue * kMsPerSecond);
-  timings.set_e2e_ms(measured.total * kMsPerSecond);
-  timings.set_preemptions(Unsigned(measured.preemptions));
-  if (usage.completion_tokens() == 0) return;
-  timings.set_ttft_ms(measured.ttft * kMsPerSecond);
-  timings.set_prefill_ms((measured.ttft - measured.queue) * kMsPerSecond);
-  timings.set_decode_ms((measured.total - measured.ttft) * kMsPerSecond);
-}
-
-void Fill(const ServedModel& model, pb::ModelInfo& out) {
-  const ModelFacts& facts = model.facts;
-  const runtime::EngineInfo& info = model.engine->info();
-  for (const std::string& name : facts.names) out.add_names(name);
-  out.set_weights_fingerprint(facts.fingerprint);
-  out.set_weights_bytes(static_cast<std::uint64_t>(facts.weights_bytes));
-  out.set_num_layers(Unsigned(facts.num_layers));
-  out.set_vocab_size(Unsigned(model.num_usable_ids()));
-  out.set_max_model_len(Unsigned(info.max_model_len));
-  out.set_max_position_embeddings(Unsigned(facts.max_position_embeddings));
-  for (const std::int32_t id : facts.eos_ids) out.add_eos_token_ids(Unsigned(id));
-  out.set_server_version(kVersion);
-  pb::Execution& execution = *out.mutable_execution();
-  execution.set_device(info.device);
-  execution.set_isa(info.isa);
-  execution.set_threads(Unsigned(info.threads));
-  execution.set_max_num_seqs(Unsigned(info.max_num_seqs));
-  execution.set_max_num_batched_tokens(Unsigned(info.max_num_batched_tokens));
-  execution.set_max_queued_requests(Unsigned(info.max_queued_requests));
-  execution.set_num_pages(Unsigned(info.pages));
-  execution.set_page_bytes(static_cast<std::uint64_t>(info.layout.page_bytes));
-  execution.set_block_tokens(cache::kBlockTokens);
-  execution.set_state_pages(Unsigned(info.layout.state_pages));
-  execution.set_kv_cache_dtype(facts.kv_cache_dtype);
+void AddLogprobs(const runtime::Vocabulary& vocabulary, const std::vector<runtime::Token>& tokens,
+                 const std::vector<runtime::Logprobs>& logprobs,
+                 google::protobuf::RepeatedPtrField<pb::TokenLogprobs>& out) {
+  if (logprobs.empty()) return;
+  K3_CHECK(logprobs.size() == tokens.size());
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    pb::TokenLogprobs& token = *out.Add();
+    Fill(vocabulary, {tokens[i], logprobs[i].chosen}, *token.mutable_chosen());
+    for (const runtime::TokenLogprob& top : logprobs[i].top) {
+      Fill(vocabulary, top, *token.add_top());
+    }
+  }
 }
 
 }  // namespace k3::server

@@ -115,7 +115,8 @@ TEST_F(AdmissionTest, BrokenUtf8AndBrokenMessages) {
 
 // Kills: a full queue told as a client's fault, a hint that is missing where waiting helps.
 TEST_F(AdmissionTest, QueueFullAndDraining) {
-  engine_->RefuseWith(Error{Code::kResourceExhausted, "the queue is full"});
+  engine_->RefuseWith(
+      runtime::Refusal{runtime::Refusal::Why::kQueueFull, "the queue is full", 1000});
   const Collected full = Generate(TextRequest("x"));
   EXPECT_EQ(full.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(full.reason, "QUEUE_FULL");

@@ -21,25 +21,32 @@ FakeEngine::FakeEngine() {
   info_.vocab_size = 1 << 20;  // more than the tokenizer knows
 }
 
-Result<runtime::RequestId> FakeEngine::Submit(runtime::Request request, runtime::Outbox* outbox) {
+runtime::Submitted FakeEngine::Submit(runtime::Request request,
+                                      std::span<runtime::Outbox* const> outboxes) {
   const std::lock_guard lock(mutex_);
   if (refusal_) return *refusal_;
-  entries_.push_back({std::move(request), outbox, 0, false});
+  const auto first = static_cast<runtime::RequestId>(entries_.size());
+  for (runtime::Outbox* outbox : outboxes) {
+    entries_.push_back({request, outbox, 0, false});
+    ++request.sampling.choice;
+  }
   changed_.notify_all();
-  return static_cast<runtime::RequestId>(entries_.size() - 1);
+  return first;
 }
 
-void FakeEngine::Cancel(runtime::RequestId id) {
+void FakeEngine::End(runtime::RequestId id, runtime::FinishReason reason,
+                     std::optional<int> completion_tokens) {
   const std::lock_guard lock(mutex_);
   Entry& entry = entries_.at(static_cast<std::size_t>(id));
-  entry.cancelled = true;
-  FinishLocked(entry, runtime::FinishReason::kAborted, "");
+  entry.ended = true;
+  if (completion_tokens) entry.generated = *completion_tokens;
+  FinishLocked(entry, reason, "");
   changed_.notify_all();
 }
 
 bool FakeEngine::Drain(std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);
-  refusal_ = Error{Code::kUnavailable, "draining"};
+  refusal_ = runtime::Refusal{runtime::Refusal::Why::kStopping, "draining", {}};
   return changed_.wait_for(lock, timeout, [this] {
     for (const Entry& entry : entries_) {
       if (entry.outbox != nullptr) return false;
@@ -50,13 +57,13 @@ bool FakeEngine::Drain(std::chrono::milliseconds timeout) {
 
 void FakeEngine::Stop() {
   const std::lock_guard lock(mutex_);
-  refusal_ = Error{Code::kUnavailable, "stopped"};
+  refusal_ = runtime::Refusal{runtime::Refusal::Why::kStopping, "stopped", {}};
   for (Entry& entry : entries_) FinishLocked(entry, runtime::FinishReason::kAborted, "");
 }
 
-void FakeEngine::RefuseWith(std::optional<Error> error) {
+void FakeEngine::RefuseWith(std::optional<runtime::Refusal> refusal) {
   const std::lock_guard lock(mutex_);
-  refusal_ = std::move(error);
+  refusal_ = std::move(refusal);
 }
 
 bool FakeEngine::WaitForRequests(int count) {
@@ -65,10 +72,10 @@ bool FakeEngine::WaitForRequests(int count) {
                            [&] { return static_cast<int>(entries_.size()) >= count; });
 }
 
-bool FakeEngine::WaitForCancel(int number) {
+bool FakeEngine::WaitForEnd(int number) {
   std::unique_lock lock(mutex_);
   return changed_.wait_for(lock, kPatience,
-                           [&] { return entries_.at(static_cast<std::size_t>(number)).cancelled; });
+                           [&] { return entries_.at(static_cast<std::size_t>(number)).ended; });
 }
 
 runtime::Request FakeEngine::request(int number) {
@@ -87,9 +94,17 @@ void FakeEngine::Put(int number, const std::vector<runtime::Token>& tokens) {
   const std::lock_guard lock(mutex_);
   Entry& entry = entries_.at(static_cast<std::size_t>(number));
   for (const runtime::Token token : tokens) {
-    entry.outbox->Put(token);
+    if (entry.outbox == nullptr) return;  // a stop string ended it meanwhile
+    entry.outbox->Put(runtime::NewToken{.id = token, .logprobs = {}});
     ++entry.generated;
   }
+}
+
+void FakeEngine::PutOne(int number, const runtime::NewToken& token) {
+  const std::lock_guard lock(mutex_);
+  Entry& entry = entries_.at(static_cast<std::size_t>(number));
+  entry.outbox->Put(token);
+  ++entry.generated;
 }
 
 void FakeEngine::Finish(int number, runtime::FinishReason reason, std::string error) {

@@ -48,9 +48,16 @@ pb::GenerateRequest TextRequest(const std::string& text) {
   return request;
 }
 
-FrontEndTest::FrontEndTest() : metrics_(lifecycle_, "test-model", true), pool_(2) {
+FrontEndTest::FrontEndTest()
+    : metrics_(lifecycle_, "test-model", true),
+      log_(RequestLog::Mode::kOff),
+      program_{
+          .settings = {{"max-num-seqs", "4", "default"}},
+          .drain = [this](std::optional<std::chrono::seconds> timeout) { drained_ = timeout; }},
+      pool_(2) {
   auto http = HttpServer::Start({"127.0.0.1", 0}, MakeRoutes(lifecycle_, metrics_));
-  auto grpc = GrpcServer::Start({"127.0.0.1", 0, 1 << 20}, {lifecycle_, metrics_, pool_});
+  auto grpc = GrpcServer::Start({"127.0.0.1", 0, 1 << 20},
+                                {lifecycle_, metrics_, pool_, calls_, log_, program_});
   K3_CHECK(http.ok());
   K3_CHECK(grpc.ok());
   http_ = std::move(http).value();

@@ -53,6 +53,10 @@ class FrontEndTest : public ::testing::Test {
   Lifecycle lifecycle_;
   std::unique_ptr<ServedModel> model_;
   server::Metrics metrics_;
+  CallRegistry calls_;
+  RequestLog log_;
+  ProgramHandle program_;
+  std::optional<std::optional<std::chrono::seconds>> drained_;  // what Drain asked for
   TextPool pool_;
   std::unique_ptr<HttpServer> http_;
   std::unique_ptr<GrpcServer> grpc_;

@@ -173,8 +173,9 @@ TEST_F(LifecycleTest, HttpManners) {
 
 // Kills: two servers that share one port unnoticed.
 TEST_F(LifecycleTest, PortsAreExclusive) {
-  EXPECT_FALSE(
-      GrpcServer::Start({"127.0.0.1", grpc_->port(), 1 << 20}, {lifecycle_, metrics_, pool_}).ok());
+  EXPECT_FALSE(GrpcServer::Start({"127.0.0.1", grpc_->port(), 1 << 20},
+                                 {lifecycle_, metrics_, pool_, calls_, log_, program_})
+                   .ok());
   EXPECT_FALSE(HttpServer::Start({"127.0.0.1", http_->port()}, [](const HttpRequest&) {
                  return HttpResponse{};
                }).ok());

@@ -106,7 +106,7 @@ TEST_F(StreamingTest, CancelReachesTheEngine) {
     pb::GenerateEvent event;
     ASSERT_TRUE(reader->Read(&event));
     context.TryCancel();
-    ASSERT_TRUE(engine_->WaitForCancel(i));
+    ASSERT_TRUE(engine_->WaitForEnd(i));
     while (reader->Read(&event)) {
     }
     EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
@@ -121,7 +121,7 @@ TEST_F(StreamingTest, DeadlineReachesTheEngine) {
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(100));
   const auto reader = stub_->Generate(&context, TextRequest("x"));
   ASSERT_TRUE(engine_->WaitForRequests(1));
-  EXPECT_TRUE(engine_->WaitForCancel(0));
+  EXPECT_TRUE(engine_->WaitForEnd(0));
   pb::GenerateEvent event;
   while (reader->Read(&event)) {
   }
