@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <sstream>
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include "runtime/config/read_file.h"
@@ -64,6 +66,31 @@ class FileReader {
   std::vector<Given> given_;
 };
 
+// Goes over a document without looking at it.
+class Unread final : public YAML::EventHandler {
+  using Style = YAML::EmitterStyle::value;
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, Style) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, Style) override {}
+  void OnMapEnd() override {}
+};
+
+// Load reads the first document and passes over the rest. LoadAll would do, but yaml-cpp 0.7 finds
+// empty documents without end in the file ",".
+bool HasOneDocument(const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  Unread first;
+  parser.HandleNextDocument(first);
+  return !parser;
+}
+
 }  // namespace
 
 std::vector<Given> FromFile(const SettingTable& table, const std::string& path,
@@ -75,14 +102,12 @@ std::vector<Given> FromFile(const SettingTable& table, const std::string& path,
   }
   FileReader reader(table, path, faults);
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text.value());
-    if (documents.size() > 1) reader.Fault(path, "more than one document");
-    if (documents.empty() || documents[0].IsNull()) return {};
-    if (!documents[0].IsMap()) {
-      reader.Fault(path, "expected lines such as max-num-seqs: 16");
-      return {};
+    const YAML::Node root = YAML::Load(text.value());
+    if (!HasOneDocument(text.value()) || (!root.IsMap() && !root.IsNull())) {
+      reader.Fault(path, "expected lines such as max-num-seqs: 16, and nothing else");
     }
-    for (const auto& entry : documents[0]) reader.Entry(entry.first, entry.second);
+    if (!root.IsMap()) return {};
+    for (const auto& entry : root) reader.Entry(entry.first, entry.second);
   } catch (const YAML::Exception& error) {
     reader.Fault(reader.At(error.mark), error.msg);
   }

@@ -27,6 +27,14 @@ Sample ParseSample(const std::string& line) {
 
 }  // namespace
 
+std::string SeriesOf(const Sample& sample) {
+  std::string series = sample.name;
+  for (const auto& [label, value] : sample.labels) {
+    series.append(" ").append(label).append("=").append(value);
+  }
+  return series;
+}
+
 std::vector<Sample> Samples(const std::string& text) {
   std::vector<Sample> samples;
   std::istringstream lines(text);

@@ -15,6 +15,7 @@ struct Sample {
   std::map<std::string, std::string> labels;
   double value = 0;
 };
+std::string SeriesOf(const Sample& sample);  // name and labels
 std::vector<Sample> Samples(const std::string& text);
 
 // What the series of `name` that carry `labels` sum to, by bucket bound; "" for what has none.

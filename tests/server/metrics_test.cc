@@ -74,12 +74,8 @@ TEST_F(MetricsTest, NoSeriesComesLater) {
   const auto names = [](const std::vector<Sample>& samples) {
     std::multiset<std::string> all;
     for (const Sample& sample : samples) {
-      std::string series = sample.name;
-      for (const auto& [label, value] : sample.labels) {
-        // What the engine was started with is known only then.
-        if (!sample.name.ends_with("_info")) series += " " + label + "=" + value;
-      }
-      all.insert(series);
+      // What the engine was started with is known only then.
+      all.insert(sample.name.ends_with("_info") ? sample.name : SeriesOf(sample));
     }
     return all;
   };
@@ -100,10 +96,11 @@ TEST_F(MetricsTest, LawOfHistograms) {
     const auto bound = sample.labels.find("le");
     const std::string le = bound == sample.labels.end() ? "" : bound->second;
     sample.labels.erase("le");
-    std::string series = sample.name.substr(0, sample.name.rfind('_'));
-    for (const auto& [label, value] : sample.labels) series += " " + label + "=" + value;
-    if (sample.name.ends_with("_count")) count[series] = sample.value;
-    if (!sample.name.ends_with("_bucket")) continue;
+    const std::string part = sample.name.substr(sample.name.rfind('_'));
+    sample.name.resize(sample.name.size() - part.size());
+    const std::string series = SeriesOf(sample);
+    if (part == "_count") count[series] = sample.value;
+    if (part != "_bucket") continue;
     EXPECT_GE(sample.value, last[series]) << series << ' ' << le;
     last[series] = sample.value;
     if (le == "+Inf") total[series] = sample.value;

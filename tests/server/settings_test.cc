@@ -261,7 +261,8 @@ TEST(Settings, AllFaultsOfAllSourcesTogether) {
   EXPECT_THAT(text, HasSubstr("13 fault(s)"));
 }
 
-// Kills: a file that cannot be read, or is no map, taken for an empty one; an exception let out.
+// Kills: a file that cannot be read, or is no map, taken for an empty one; an exception let out;
+// yaml-cpp's search for further documents, which does not end in a file of one comma.
 TEST(Settings, BrokenFiles) {
   EXPECT_THAT(Refused({.arguments = {"m", "--config", "no-such.yaml"}}),
               HasSubstr("--config: no-such.yaml: cannot open it"));
@@ -271,9 +272,11 @@ TEST(Settings, BrokenFiles) {
               HasSubstr(Path() + ":3: "));
   EXPECT_THAT(Refused({.arguments = {"m"}, .file = "- port\n"}), HasSubstr("max-num-seqs: 16"));
   EXPECT_THAT(Refused({.arguments = {"m"}, .file = "port: 1\n---\nport: 2\n"}),
-              HasSubstr("more than one document"));
+              HasSubstr("and nothing else"));
+  EXPECT_THAT(Refused({.arguments = {"m"}, .file = ", port: 1\n"}), HasSubstr("nothing else"));
   EXPECT_THAT(Refused({.arguments = {"m"}, .file = "[a]: b\n"}), HasSubstr("not a name"));
   EXPECT_EQ(Taken({.arguments = {"m"}, .file = ""}).http_port, 8000);
+  EXPECT_EQ(Taken({.arguments = {"m"}, .file = "---\nport: 1\n...\n# end\n"}).http_port, 1);
 }
 
 // Kills: a pod that does not start because a Service beside it is called k3serve.
