@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include "server/ctl/client.h"
+#include "server/ctl/generate.h"
 #include "server/exit_codes.h"
 
 namespace {
@@ -9,49 +10,112 @@ namespace {
 namespace ctl = k3::server::ctl;
 
 struct Commands {
-  ctl::GenerateCommand generate;
   std::string server = "127.0.0.1:50051";
+  ctl::GenerateCommand generate;
+  ctl::AbortCommand abort;
   std::string service;
   std::string text;
   std::vector<std::uint32_t> ids;
-  CLI::App* chosen_generate = nullptr;
-  CLI::App* chosen_health = nullptr;
-  CLI::App* chosen_info = nullptr;
-  CLI::App* chosen_tokenize = nullptr;
+  std::optional<std::uint32_t> drain_seconds;
+  bool json = false;
+  std::function<int()> chosen;
 };
 
-CLI::App* AddVerb(CLI::App& app, Commands& commands, const char* name, const char* help) {
+// Runs `run` when the verb is chosen.
+CLI::App* AddVerb(CLI::App& app, Commands& commands, const char* name, const char* help,
+                  std::function<int()> run) {
   CLI::App* verb = app.add_subcommand(name, help);
   verb->add_option("--server,-s", commands.server, "address of the gRPC port")
       ->capture_default_str();
+  verb->callback([&commands, run = std::move(run)] { commands.chosen = run; });
   return verb;
+}
+
+// One value for each time the option is given, so that a text may stand behind it.
+template <typename T>
+CLI::Option* AddRepeated(CLI::App& verb, const char* name, std::vector<T>& values,
+                         const char* help) {
+  return verb.add_option(name, values, help)->allow_extra_args(false);
+}
+
+void DeclareSampling(CLI::App& verb, ctl::GenerateCommand& generate) {
+  verb.add_option("--temperature", generate.temperature, "0: greedy");
+  verb.add_option("--top-p", generate.top_p, "more than 0, at most 1");
+  verb.add_option("--top-k", generate.top_k, "at least 1, or 0: all");
+  verb.add_option("--min-p", generate.min_p, "0 to 1, of the likeliest token's probability");
+  verb.add_option("--presence-penalty", generate.presence_penalty, "-2 to 2");
+  verb.add_option("--frequency-penalty", generate.frequency_penalty, "-2 to 2");
+  verb.add_option("--repetition-penalty", generate.repetition_penalty, "more than 0; 1: none");
+  verb.add_option("--seed", generate.seed, "the same seed gives the same tokens");
+  verb.add_option("--n", generate.n, "how many choices");
+  AddRepeated(verb, "--logit-bias", generate.logit_bias, "ID=VALUE, -100 to 100; repeatable");
+  AddRepeated(verb, "--allowed-token-ids", generate.allowed_token_ids, "nothing else is chosen")
+      ->delimiter(',');
+}
+
+void DeclareStop(CLI::App& verb, ctl::GenerateCommand& generate) {
+  verb.add_option("--max-tokens", generate.max_tokens, "how many to generate at most");
+  verb.add_option("--min-tokens", generate.min_tokens, "nothing ends the output before them");
+  AddRepeated(verb, "--stop", generate.stop_strings, "a text that ends the output; repeatable");
+  AddRepeated(verb, "--stop-token-ids", generate.stop_token_ids, "ids that end the output")
+      ->delimiter(',');
+  verb.add_flag("--ignore-eos", generate.ignore_eos, "go on after the end of a message");
+  verb.add_flag("--include-stop", generate.include_stop, "the stop text is part of the output");
 }
 
 void DeclareGenerate(CLI::App& app, Commands& commands) {
   ctl::GenerateCommand& generate = commands.generate;
-  CLI::App* verb = AddVerb(app, commands, "generate", "stream what follows a text");
-  auto* text = verb->add_option("text,--text", generate.text, "the prompt");
-  verb->add_option("--prompt-ids", generate.prompt_ids, "token ids instead of a text")
-      ->delimiter(',')
-      ->excludes(text);
-  verb->add_option("--temperature", generate.temperature, "0: greedy");
-  verb->add_option("--top-p", generate.top_p, "more than 0, at most 1");
-  verb->add_option("--seed", generate.seed, "the same seed gives the same tokens");
-  verb->add_option("--max-tokens", generate.max_tokens, "how many to generate at most");
-  verb->add_flag("--ignore-eos", generate.ignore_eos, "go on after the end of a message");
+  CLI::App* verb = AddVerb(app, commands, "generate", "stream what follows a text", [&commands] {
+    commands.generate.server = commands.server;
+    return ctl::Generate(commands.generate);
+  });
+  verb->add_option("text,--text", generate.text, "the prompt");
+  AddRepeated(*verb, "--prompt-ids", generate.prompt_ids, "token ids instead of a text")
+      ->delimiter(',');
+  verb->add_option("--request-id", generate.request_id, "for logs and `k3ctl abort`");
+  DeclareSampling(*verb, generate);
+  DeclareStop(*verb, generate);
+  verb->add_option("--logprobs", generate.logprobs, "show each token's, and of the N likeliest");
+  verb->add_option("--priority", generate.priority, "the lower the sooner; 0 unless told");
+  verb->add_option("--queue-timeout-ms", generate.queue_timeout_ms, "give up when not started");
+  verb->add_option("--timeout", generate.timeout_seconds, "seconds for the whole call");
+  verb->add_flag("--no-stream", generate.unary, "one answer at the end (Complete)");
   verb->add_flag("--ids", generate.show_ids, "show token ids, not text");
-  commands.chosen_generate = verb;
+  verb->add_flag("--json", generate.json, "one event a line, as JSON");
 }
 
-void Declare(CLI::App& app, Commands& commands) {
-  app.require_subcommand(1);
-  DeclareGenerate(app, commands);
-  commands.chosen_health = AddVerb(app, commands, "health", "SERVING or not, also as exit code");
-  commands.chosen_health->add_option("service", commands.service, "a service's name; none: all");
-  commands.chosen_info = AddVerb(app, commands, "info", "the model and how it is run");
-  commands.chosen_tokenize = AddVerb(app, commands, "tokenize", "a text's token ids");
-  commands.chosen_tokenize->add_option("text", commands.text)->required();
-  AddVerb(app, commands, "detokenize", "the text of token ids")
+void DeclareControl(CLI::App& app, Commands& commands) {
+  CLI::App* abort = AddVerb(app, commands, "abort", "end requests in flight", [&commands] {
+    commands.abort.server = commands.server;
+    return ctl::Abort(commands.abort);
+  });
+  abort->add_option("ids", commands.abort.request_ids, "request ids");
+  abort->add_option("--prefix", commands.abort.prefix, "all whose id begins so");
+  abort->add_flag("--all", commands.abort.all);
+  abort->add_option("--reason", commands.abort.reason, "told to the callers");
+
+  CLI::App* drain =
+      AddVerb(app, commands, "drain", "take nothing new, finish, end the server",
+              [&commands] { return ctl::Drain(commands.server, commands.drain_seconds); });
+  drain->add_option("--timeout", commands.drain_seconds, "seconds; else its --drain-timeout");
+
+  AddVerb(app, commands, "server-info", "state, uptime and every setting", [&commands] {
+    return ctl::ServerInfo(commands.server, commands.json);
+  })->add_flag("--json", commands.json);
+  AddVerb(app, commands, "info", "the model and how it is run",
+          [&commands] { return ctl::Info(commands.server); });
+  AddVerb(app, commands, "health", "SERVING or not, also as exit code", [&commands] {
+    return ctl::Health(commands.server, commands.service);
+  })->add_option("service", commands.service, "a service's name; none: all");
+}
+
+void DeclareText(CLI::App& app, Commands& commands) {
+  AddVerb(app, commands, "tokenize", "a text's token ids",
+          [&commands] { return ctl::Tokenize(commands.server, commands.text); })
+      ->add_option("text", commands.text)
+      ->required();
+  AddVerb(app, commands, "detokenize", "the text of token ids",
+          [&commands] { return ctl::Detokenize(commands.server, commands.ids); })
       ->add_option("ids", commands.ids)
       ->required();
 }
@@ -61,18 +125,14 @@ void Declare(CLI::App& app, Commands& commands) {
 int main(int argc, char** argv) {
   Commands commands;
   CLI::App app("Talks to a running k3serve.", "k3ctl");
-  Declare(app, commands);
+  app.require_subcommand(1);
+  DeclareGenerate(app, commands);
+  DeclareControl(app, commands);
+  DeclareText(app, commands);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? k3::server::kExitClean : k3::server::kExitUsage;
   }
-  if (*commands.chosen_generate) {
-    commands.generate.server = commands.server;
-    return ctl::Generate(commands.generate);
-  }
-  if (*commands.chosen_health) return ctl::Health(commands.server, commands.service);
-  if (*commands.chosen_info) return ctl::Info(commands.server);
-  if (*commands.chosen_tokenize) return ctl::Tokenize(commands.server, commands.text);
-  return ctl::Detokenize(commands.server, commands.ids);
+  return commands.chosen();
 }
