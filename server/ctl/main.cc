@@ -1,6 +1,7 @@
 // k3ctl: the command-line client of k3serve.
 #include <CLI/CLI.hpp>
 
+#include "server/ctl/bench.h"
 #include "server/ctl/client.h"
 #include "server/ctl/generate.h"
 #include "server/exit_codes.h"
@@ -12,6 +13,7 @@ namespace ctl = k3::server::ctl;
 struct Commands {
   std::string server = "127.0.0.1:50051";
   ctl::GenerateCommand generate;
+  ctl::BenchCommand bench;
   ctl::AbortCommand abort;
   std::string service;
   std::string text;
@@ -20,6 +22,17 @@ struct Commands {
   bool json = false;
   std::function<int()> chosen;
 };
+
+constexpr const char* kBenchFooter =
+    "How it is measured, on this side of the wire:\n"
+    "  TTFT  from sending a request to its first delta with tokens\n"
+    "  E2EL  from sending a request to its last delta with tokens\n"
+    "  TPOT  (E2EL - TTFT) / (tokens - 1); answers of one token are left out\n"
+    "  ITL   gaps between deltas with tokens. A delta of k tokens is one arrival and ends one "
+    "gap:\n"
+    "        where the server merges events, ITL is longer than TPOT.\n"
+    "Waiting for a place under --concurrency or --max-concurrency is in none of them.\n"
+    "--result-file has the field names of `vllm bench serve --save-result`.";
 
 // Runs `run` when the verb is chosen.
 CLI::App* AddVerb(CLI::App& app, Commands& commands, const char* name, const char* help,
@@ -84,6 +97,61 @@ void DeclareGenerate(CLI::App& app, Commands& commands) {
   verb->add_flag("--json", generate.json, "one event a line, as JSON");
 }
 
+void DeclareLoad(CLI::App& verb, ctl::BenchCommand& bench) {
+  verb.add_option("--concurrency", bench.concurrency, "closed loop: calls in flight");
+  verb.add_option("--request-rate", bench.request_rate,
+                  "open loop: requests a second; inf, the default: all at once");
+  verb.add_option("--burstiness", bench.burstiness,
+                  "1: Poisson; below: burstier; above: more even (gamma distribution)")
+      ->capture_default_str();
+  verb.add_option("--max-concurrency", bench.max_concurrency, "open loop: no more in flight");
+  verb.add_option("--num-prompts", bench.num_prompts)->capture_default_str();
+  verb.add_option("--num-warmups", bench.num_warmups, "requests before, with other prompts")
+      ->capture_default_str();
+  verb.add_option("--timeout", bench.timeout_seconds, "seconds for each call");
+  verb.add_option("--seed", bench.seed, "of prompts, arrivals and sampling")->capture_default_str();
+  verb.add_flag("--ignore-eos", bench.ignore_eos, "every answer has its full length");
+  verb.add_option("--temperature", bench.temperature, "0: greedy");
+}
+
+void DeclarePrompts(CLI::App& verb, ctl::BenchCommand& bench) {
+  verb.add_option("--dataset-path", bench.dataset_path,
+                  "prompts, one a line: plain text or {\"prompt\": \"...\", \"output_len\": n}; "
+                  "again from the top when there are too few. Without: random token ids");
+  verb.add_option("--random-input-len", bench.random_input_len, "tokens after the shared prefix")
+      ->capture_default_str();
+  verb.add_option("--random-output-len", bench.random_output_len,
+                  "tokens to generate, also for lines that do not say")
+      ->capture_default_str();
+  verb.add_option("--random-range-ratio", bench.random_range_ratio,
+                  "r: both lengths vary from (1 - r) to (1 + r) of it")
+      ->capture_default_str();
+  verb.add_option("--prefix-len", bench.prefix_len, "random tokens that a group's prompts share")
+      ->capture_default_str();
+  verb.add_option("--num-prefixes", bench.num_prefixes, "groups, taken in turn")
+      ->capture_default_str();
+}
+
+void DeclareBench(CLI::App& app, Commands& commands) {
+  ctl::BenchCommand& bench = commands.bench;
+  CLI::App* verb = AddVerb(app, commands, "bench", "put load on a server and measure", [&commands] {
+    commands.bench.server = commands.server;
+    return ctl::Bench(commands.bench);
+  });
+  verb->footer(kBenchFooter);
+  DeclareLoad(*verb, bench);
+  DeclarePrompts(*verb, bench);
+  verb->add_option("--percentile-metrics", bench.percentile_metrics, "of ttft,tpot,itl,e2el")
+      ->delimiter(',')
+      ->capture_default_str();
+  verb->add_option("--metric-percentiles", bench.metric_percentiles)
+      ->delimiter(',')
+      ->capture_default_str();
+  verb->add_option("--goodput", bench.goodput, "ttft:MS tpot:MS e2el:MS: count who is within");
+  verb->add_option("--result-file", bench.result_file, "write the result as JSON");
+  verb->add_flag("--save-detailed", bench.save_detailed, "each request's numbers in it, too");
+}
+
 void DeclareControl(CLI::App& app, Commands& commands) {
   CLI::App* abort = AddVerb(app, commands, "abort", "end requests in flight", [&commands] {
     commands.abort.server = commands.server;
@@ -127,6 +195,7 @@ int main(int argc, char** argv) {
   CLI::App app("Talks to a running k3serve.", "k3ctl");
   app.require_subcommand(1);
   DeclareGenerate(app, commands);
+  DeclareBench(app, commands);
   DeclareControl(app, commands);
   DeclareText(app, commands);
   try {
