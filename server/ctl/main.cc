@@ -4,6 +4,7 @@
 #include "server/ctl/bench.h"
 #include "server/ctl/client.h"
 #include "server/ctl/generate.h"
+#include "server/ctl/top.h"
 #include "server/exit_codes.h"
 
 namespace {
@@ -14,6 +15,7 @@ struct Commands {
   std::string server = "127.0.0.1:50051";
   ctl::GenerateCommand generate;
   ctl::BenchCommand bench;
+  ctl::TopCommand top;
   ctl::AbortCommand abort;
   std::string service;
   std::string text;
@@ -152,6 +154,26 @@ void DeclareBench(CLI::App& app, Commands& commands) {
   verb->add_flag("--save-detailed", bench.save_detailed, "each request's numbers in it, too");
 }
 
+void DeclareTop(CLI::App& app, Commands& commands) {
+  ctl::TopCommand& top = commands.top;
+  const auto run = [&commands] {
+    commands.top.server = commands.server;
+    return ctl::Top(commands.top);
+  };
+  CLI::App* verb = AddVerb(app, commands, "top", "watch a server's load", run);
+  verb->add_option("--interval", top.interval_seconds, "seconds")->capture_default_str();
+  verb->add_option("--requests", top.requests, "how many of the oldest to list")
+      ->capture_default_str();
+  verb->add_flag("--once", top.once, "two looks an interval apart, as plain text");
+  verb->add_flag("--json", top.json, "one snapshot a line");
+
+  CLI::App* loads = AddVerb(app, commands, "loads", "one snapshot: top --once --json", [&top, run] {
+    top.once = top.json = true;
+    return run();
+  });
+  loads->add_option("--requests", top.requests, "how many of the oldest to list");
+}
+
 void DeclareControl(CLI::App& app, Commands& commands) {
   CLI::App* abort = AddVerb(app, commands, "abort", "end requests in flight", [&commands] {
     commands.abort.server = commands.server;
@@ -196,6 +218,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   DeclareGenerate(app, commands);
   DeclareBench(app, commands);
+  DeclareTop(app, commands);
   DeclareControl(app, commands);
   DeclareText(app, commands);
   try {

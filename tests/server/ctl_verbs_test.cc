@@ -1,4 +1,5 @@
-// The other verbs of k3ctl over a real channel: generate, abort, drain, health.
+// The other verbs of k3ctl over a real channel: generate, top, abort, drain, health.
+#include <csignal>
 #include <future>
 #include <thread>
 
@@ -8,6 +9,7 @@
 #include "server/ctl/client.h"
 #include "server/ctl/generate.h"
 #include "server/ctl/remote.h"
+#include "server/ctl/top.h"
 #include "tests/server/ctl_fake_server.h"
 
 namespace k3::server::ctl {
@@ -92,6 +94,27 @@ TEST_F(CtlVerbsTest, GenerateFails) {
   CaptureStderr();
   EXPECT_EQ(Generate(command), 18);
   EXPECT_THAT(GetCapturedStderr(), HasSubstr("QUEUE_FULL: the queue is full"));
+}
+
+// Kills: rates of a single look, JSON that waits an interval, a loop that SIGINT does not end.
+TEST_F(CtlVerbsTest, TopLooks) {
+  TopCommand command{address_, 0.01, 10, true, false};
+  CaptureStdout();
+  EXPECT_EQ(Top(command), 0);
+  EXPECT_THAT(GetCapturedStdout(), HasSubstr("generated 25.0/s"));
+  command.json = true;
+  command.interval_seconds = 3600;
+  CaptureStdout();
+  EXPECT_EQ(Top(command), 0);
+  EXPECT_THAT(GetCapturedStdout(), HasSubstr("\"generation_tokens_total\":\"150\""));
+
+  command = {address_, 3600, 10, false, false};
+  CaptureStdout();
+  std::thread watching([&command] { EXPECT_EQ(Top(command), 0); });
+  while (server_.looks() < 4) std::this_thread::sleep_for(kFakePause);
+  pthread_kill(watching.native_handle(), SIGINT);
+  watching.join();
+  EXPECT_THAT(GetCapturedStdout(), HasSubstr("k3serve   up 00:00:08\n"));
 }
 
 // Kills: a service's name that does not arrive, NOT_SERVING as 0, a server that is not there as
