@@ -58,7 +58,7 @@ class Screen {
     if (!on_terminal_) return Write(text + "\n");
     std::string drawn = "\x1b[H";
     for (const char byte : text)
-      drawn += byte == '\n' ? std::string("\x1b[K\r\n") : std::string(1, byte);
+      drawn += byte == '\n' ? std::string("\x1b[K\n") : std::string(1, byte);
     Write(drawn + "\x1b[J");
   }
 

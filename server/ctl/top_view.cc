@@ -14,6 +14,7 @@ namespace {
 namespace pb = k3serve::v1;
 
 constexpr std::size_t kBarWidth = 30;
+constexpr std::size_t kIdWidth = 36;  // those of `k3ctl bench` whole, for `k3ctl abort`
 
 template <typename... Values>
 std::string Format(const char* format, Values... values) {
@@ -112,11 +113,10 @@ std::string Column(std::string words, std::size_t width) {
 
 std::string RequestLines(const pb::LoadSnapshot& now) {
   if (now.requests().empty()) return "";
-  std::string text =
-      "\nREQUEST                   STATE      PROMPT  GENERATED       AGE  PRIORITY  "
-      "TENANT\n";
+  std::string text = "\n" + Column("REQUEST", kIdWidth) +
+                     "  STATE      PROMPT  GENERATED       AGE  PRIORITY  TENANT\n";
   for (const pb::RequestLoad& request : now.requests()) {
-    text += Column(request.request_id(), 24) + "  " + Column(request.state(), 8) +
+    text += Column(request.request_id(), kIdWidth) + "  " + Column(request.state(), 8) +
             Format(" %8u  %9u  %8s  %8d  ", request.prompt_tokens(), request.generated_tokens(),
                    Duration(request.age_seconds()).c_str(), request.priority()) +
             Column(request.tenant(), 12) + "\n";

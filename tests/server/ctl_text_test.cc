@@ -164,8 +164,10 @@ TEST(TopViewTest, ShowsTheDifference) {
             "finished  2.5 requests/s; preempted 0.5/s\n"
             "step      25.0 ms mean, 20.0/s; prefill rows 256; expert imbalance 1.38\n"
             "\n"
-            "REQUEST                   STATE      PROMPT  GENERATED       AGE  PRIORITY  TENANT\n"
-            "gen-1?[2J                 running       321         45  00:01:01        -2  acme\n");
+            "REQUEST                               STATE      PROMPT  GENERATED       AGE  "
+            "PRIORITY  TENANT\n"
+            "gen-1?[2J                             running       321         45  00:01:01        "
+            "-2  acme\n");
 }
 
 // Kills: a division by no time or no steps, negative rates after a restart, more pages free than
