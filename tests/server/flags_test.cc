@@ -31,7 +31,7 @@ TEST(Flags, Defaults) {
   EXPECT_EQ(flags.drain_timeout, std::chrono::seconds(30));
   EXPECT_FALSE(flags.warmup);
   EXPECT_EQ(flags.log_format, "text");
-  EXPECT_FALSE(flags.log_requests);
+  EXPECT_TRUE(flags.log_requests);
   EXPECT_FALSE(flags.metrics_compat_vllm);
   const runtime::EngineOptions engine;
   EXPECT_EQ(flags.engine.max_queued_tokens, engine.max_queued_tokens);
@@ -84,7 +84,7 @@ TEST(Flags, LoadValues) {
       Parse({"m", "--max-queued-tokens", "9000000000", "--target-inter-token-latency-ms", "51",
              "--long-prefill-token-threshold", "52", "--max-unread-tokens", "53",
              "--slow-client-timeout", "54", "--kv-cache-memory-bytes", "1K", "--metrics-compat",
-             "vllm", "--log-format", "json", "--log-requests", "meta"});
+             "vllm", "--log-format", "json", "--log-requests", "none"});
   ASSERT_TRUE(std::holds_alternative<Flags>(parsed)) << std::get<EarlyExit>(parsed).text;
   const Flags& flags = std::get<Flags>(parsed);
   EXPECT_EQ(flags.engine.max_queued_tokens, 9'000'000'000);
@@ -94,7 +94,7 @@ TEST(Flags, LoadValues) {
   EXPECT_EQ(flags.engine.slow_client_timeout_ms, 54'000);
   EXPECT_EQ(flags.engine.cache_bytes, 1024);
   EXPECT_TRUE(flags.metrics_compat_vllm);
-  EXPECT_TRUE(flags.log_requests);
+  EXPECT_FALSE(flags.log_requests);
   EXPECT_EQ(flags.log_format, "json");
 }
 
