@@ -5,6 +5,7 @@ The message classes are generated at build time; their folder is on PYTHONPATH.
 import pathlib
 import re
 import subprocess
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -20,14 +21,17 @@ class Server:
     """k3serve on free ports, killed at the end unless it ended before."""
 
     def __init__(self, program, model, *flags):
+        # A file, not a pipe: nobody reads while the server runs, and it must not wait for us.
+        self.log = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(
             [program, "--model", str(model), "--http-port", "0", "--grpc-port", "0",
              "--threads", "1", *flags],  # the machine is the test runner's, not ours alone
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            stdout=subprocess.PIPE, stderr=self.log, text=True)
         line = self.process.stdout.readline()
         found = re.fullmatch(r"listening grpc=(\S+) http=(\S+)\n", line)
         if not found:
-            raise AssertionError(f"no address in {line!r}: {self.process.communicate()[1]}")
+            self.process.wait(PATIENCE_S)
+            raise AssertionError(f"no address in {line!r}: {self.logged()}")
         self.grpc_address, self.http_address = found[1], found[2]
         self.channel = grpc.insecure_channel(self.grpc_address)
 
@@ -36,7 +40,7 @@ class Server:
             if self.http("/readyz")[0] == 200:
                 return self
             if self.process.poll() is not None:
-                raise AssertionError(self.process.communicate()[1])
+                raise AssertionError(self.logged())
             time.sleep(0.05)
         raise AssertionError("not ready in time")
 
@@ -73,6 +77,14 @@ class Server:
         return self.unary("/k3serve.v1.Control/GetModelInfo", control_pb2.GetModelInfoRequest(),
                           control_pb2.ModelInfo)
 
+    def loads(self):
+        return self.unary("/k3serve.v1.Control/GetLoads", control_pb2.GetLoadsRequest(),
+                          control_pb2.LoadSnapshot)
+
+    def rss_mib(self):
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
+
     def health(self, service=b""):
         request = b"\x0a" + bytes([len(service)]) + service if service else b""
         answer = self.channel.unary_unary("/grpc.health.v1.Health/Check", request_serializer=raw,
@@ -86,15 +98,22 @@ class Server:
         return self.wait_end()
 
     def wait_end(self):
-        _, stderr = self.process.communicate(timeout=PATIENCE_S)
+        self.process.communicate(timeout=PATIENCE_S)
         self.channel.close()
-        return self.process.returncode, stderr
+        logged = self.logged()
+        return self.process.returncode, logged
+
+    def logged(self):
+        """What it wrote to stderr so far."""
+        self.log.seek(0)
+        return self.log.read()
 
     def kill(self):
         if self.process.poll() is None:
             self.process.kill()
         self.process.communicate()
         self.channel.close()
+        self.log.close()
 
 
 def token_ids(events):
