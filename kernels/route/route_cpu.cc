@@ -69,6 +69,17 @@ void RouteRow(const RouteArgs& args, std::int64_t t, const RowMemory& memory) {
   }
 }
 
+// By one thread, after all rows: whole numbers, and few of them.
+void AddLoad(const RouteArgs& args) {
+  if (args.load.empty()) return;
+  K3_CHECK(args.load.cols == args.logits.cols);
+  auto* load = args.load.Row<std::int32_t>(0);
+  for (std::int64_t t = 0; t < args.ids.rows; ++t) {
+    const auto* ids = args.ids.Row<std::int32_t>(t);
+    for (std::int64_t j = 0; j < args.ids.cols; ++j) ++load[ids[j]];
+  }
+}
+
 }  // namespace
 
 void Route(const RouteArgs& args, CpuContext& context) {
@@ -83,6 +94,7 @@ void Route(const RouteArgs& args, CpuContext& context) {
                        const RowMemory memory{scores + worker * experts, keys + worker * k};
                        for (std::int64_t t = begin; t < end; ++t) RouteRow(args, t, memory);
                      });
+  AddLoad(args);
 }
 
 }  // namespace k3::kernels::K3_ISA

@@ -40,6 +40,7 @@ void RouteRow(const RouteArgs& args, std::int64_t t) {
     args.ids.Row<std::int32_t>(t)[j] = ids[j];
     args.weights.Row<float>(t)[j] =
         static_cast<float>(scores[static_cast<std::size_t>(ids[j])] * factor);
+    if (!args.load.empty()) ++args.load.Row<std::int32_t>(0)[ids[j]];
   }
 }
 

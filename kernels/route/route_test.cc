@@ -142,6 +142,34 @@ TEST(Route, NanStaysInsideAndIsSeen) {
   for (const CpuOps* ops : AllCpuSets()) check(Routed(logits, bias, 4, Cpu(*ops)), ops->isa);
 }
 
+// Kills: a load that overwrites what was there, counts a row for each thread or piece, leaves rows
+// out, counts weights; one that is written though nobody wants it (its dtype would abort).
+TEST(Route, LoadIsAddedUp) {
+  Random random(LawSeed(9));
+  for (std::int64_t rows : {0, 1, 23}) {
+    Matrix<float> logits(rows, 12), bias(1, 12);
+    random.FillNormal(logits.span(), 2);
+    const auto check = [&](const auto& op, const std::string& what) {
+      Choice choice(rows, 5);
+      Matrix<std::int32_t> load(1, 12), want(1, 12);
+      for (std::int64_t e = 0; e < 12; ++e)
+        load.At(0, e) = want.At(0, e) = static_cast<std::int32_t>(1000 * e);
+      RouteArgs args{logits.view(),     bias.view(),           true,       1,
+                     choice.ids.view(), choice.weights.view(), load.view()};
+      op(args);
+      op(args);
+      for (std::int32_t id : choice.ids.span()) want.At(0, id) += 2;
+      ExpectSameBits(load, want, what);
+      args.load = {};
+      op(args);
+      ExpectSameBits(load, want, what);
+    };
+    check(Ref, "ref");
+    for (const CpuOps* ops : AllCpuSets())
+      for (int threads : {1, 2}) check(Cpu(*ops, threads), ops->isa);
+  }
+}
+
 // Kills: a list of k that is wrong when every expert is chosen, or one.
 TEST(Route, AllAndOne) {
   Random random(2);

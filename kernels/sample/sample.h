@@ -1,6 +1,7 @@
 // One token per row of logits. In this order, each step on what the one before left:
 //   1. raw: log probabilities are the logits' own log-softmax over ids < vocab_limit, before all
-//      below (masks included).
+//      below (masks included). NaN, and no top ids, where they hold a NaN or +inf: a mask may let
+//      such a row live.
 //   2. allowed: ids < vocab_limit whose mask bit is 1 and that are not banned.
 //   3. edits: l += bias; then l = l > 0 ? l / repetition : l * repetition; then l -= minus.
 //   4. temperature == 0: the largest logit, ties to the lowest id.
@@ -45,7 +46,7 @@ struct SampleArgs {
   int vocab_limit = 0;              // ids the tokenizer knows
   Tensor out;                       // I32 [1, N]
   // Empty when nobody asks. Column 0 is the chosen token's, 1 + j the j-th likeliest's (ties to the
-  // lowest id); where fewer than K ids exist, id -1.
+  // lowest id); where fewer than K ids exist, id -1 and minus infinity.
   Tensor logprobs;  // F32 [N, 1 + K]
   Tensor top_ids;   // I32 [N, K]; K may be 0
 };

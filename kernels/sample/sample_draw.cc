@@ -1,8 +1,9 @@
 #include "kernels/sample/sample_draw.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
-#include <vector>
+#include <span>
 
 namespace k3::kernels {
 namespace {
@@ -13,66 +14,84 @@ __extension__ typedef unsigned __int128 Wide;
 constexpr int kDigitBits[3] = {11, 11, 10};
 constexpr int kDigitShift[3] = {21, 10, 0};
 
+// By way of a signed number: one instruction instead of a branch.
+std::uint64_t MassOf(float weight) {
+  return static_cast<std::uint64_t>(static_cast<std::int64_t>(weight * kMassOne));
+}
+
+// What a prefix of the order holds.
+struct Sum {
+  std::uint64_t mass = 0;
+  std::uint64_t count = 0;
+};
+Sum operator+(Sum a, Sum b) {
+  return {a.mass + b.mass, a.count + b.count};
+}
+
+// All weights in the order (weight descending, id ascending). Those a draw may not choose become 0
+// where they lie: the last of the order, without mass, so that no search by mass ends there.
 class Weights {
  public:
-  Weights(const SampleRow& row, const float* weights, std::int32_t count) {
-    for (std::int32_t id = 0; id < count; ++id) {
-      if (!IsAllowed(row, id)) continue;
-      const auto mass = static_cast<std::uint64_t>(weights[id] * kMassOne);
-      if (mass == 0) continue;
-      items_.push_back({std::bit_cast<std::uint32_t>(weights[id]), id, mass});
-      total_ += mass;
+  // min_p is applied here: the largest weight is 1.
+  Weights(const SampleRow& row, std::span<float> weights) : weights_(weights) {
+    for (std::size_t i = 0; i < weights_.size(); ++i) {
+      float& weight = weights_[i];
+      if (!IsAllowed(row, static_cast<std::int32_t>(i)) || weight < row.min_p) {
+        weight = 0;
+        continue;
+      }
+      Sum& bin = first_digits_[std::bit_cast<std::uint32_t>(weight) >> kDigitShift[0]];
+      bin = bin + Sum{MassOf(weight), 1};
     }
+    for (const Sum& bin : first_digits_) total_ = total_ + bin;
   }
-  std::uint64_t total() const { return total_; }
+  Sum total() const { return total_; }
 
-  // In the order (weight descending, id ascending): the first whose running sum exceeds `target`
-  // (< total), and that sum. Narrows down digit by digit instead of sorting.
+  // The first of the order with which the running sum of `measure` exceeds `target` (< the total),
+  // and what stands up to it. Narrows down digit by digit instead of sorting.
   struct Found {
-    std::int32_t id;
-    std::uint64_t sum;
+    std::size_t index;
+    Sum sum;
   };
-  Found FirstBeyond(std::uint64_t target) const {
-    std::uint32_t prefix = 0;
-    std::uint64_t above = 0;  // mass of all keys above the digits fixed so far
+  Found FirstBeyond(std::uint64_t target, std::uint64_t Sum::*measure) const {
+    std::uint32_t key = 0;
+    Sum above;  // all keys above the digits fixed so far
     for (int digit = 0; digit < 3; ++digit) {
-      const std::vector<std::uint64_t> mass = Histogram(prefix, digit);
-      auto value = static_cast<std::uint32_t>(mass.size() - 1);
-      while (above + mass[value] <= target) above += mass[value--];
-      prefix = (prefix << kDigitBits[digit]) | value;
+      const Bins bins = digit == 0 ? first_digits_ : Histogram(key, digit);
+      std::size_t value = (std::size_t{1} << kDigitBits[digit]) - 1;
+      while ((above + bins[value]).*measure <= target) above = above + bins[value--];
+      key = (key << kDigitBits[digit]) | static_cast<std::uint32_t>(value);
     }
-    return FirstOfKey(prefix, above, target);
+    const auto weight = std::bit_cast<float>(key);
+    std::size_t index = 0;
+    for (; index < weights_.size(); ++index) {
+      if (weights_[index] != weight) continue;
+      above = above + Sum{MassOf(weight), 1};
+      if (above.*measure > target) break;
+    }
+    return {index, above};
   }
 
  private:
-  struct Item {
-    std::uint32_t key;
-    std::int32_t id;
-    std::uint64_t mass;
-  };
+  using Bins = std::array<Sum, std::size_t{1} << kDigitBits[0]>;
 
-  std::vector<std::uint64_t> Histogram(std::uint32_t prefix, int digit) const {
+  // Of those whose higher digits are `prefix`, by this digit.
+  Bins Histogram(std::uint32_t prefix, int digit) const {
     const int shift = kDigitShift[digit];
     const int bits = kDigitBits[digit];
-    std::vector<std::uint64_t> mass(std::size_t{1} << bits);
-    for (const Item& item : items_) {
-      const std::uint64_t head = std::uint64_t{item.key} >> shift;
-      if (head >> bits == prefix) mass[head & (mass.size() - 1)] += item.mass;
+    Bins bins{};
+    for (float weight : weights_) {
+      const std::uint32_t head = std::bit_cast<std::uint32_t>(weight) >> shift;
+      if (head >> bits != prefix) continue;
+      Sum& bin = bins[head & ((1U << bits) - 1)];
+      bin = bin + Sum{MassOf(weight), 1};
     }
-    return mass;
+    return bins;
   }
 
-  Found FirstOfKey(std::uint32_t key, std::uint64_t sum, std::uint64_t target) const {
-    for (const Item& item : items_) {
-      if (item.key != key) continue;
-      sum += item.mass;
-      if (sum > target) return {item.id, sum};
-    }
-    return {-1, sum};
-  }
-
-  std::vector<Item> items_;  // ids ascending
-  std::uint64_t total_ = 0;
+  std::span<float> weights_;
+  Bins first_digits_{};  // every search begins with the same one
+  Sum total_;
 };
 
 // The mass that the nucleus must reach: total * top_p rounded up, top_p taken to 2^-32.
@@ -107,6 +126,23 @@ std::uint64_t RandomBits(const SampleRow& row) {
   return out[0] | (std::uint64_t{out[1]} << 32);
 }
 
+const float* Edited(const SampleRow& row, const float* logits, std::int32_t count, float* copy) {
+  if (row.num_edits == 0 && row.num_banned == 0) return logits;
+  std::copy_n(logits, count, copy);
+  for (int i = 0; i < row.num_edits; ++i) {
+    const LogitEdit& edit = row.edits[i];
+    K3_CHECK(edit.id >= 0);
+    if (edit.id >= count) continue;
+    const float raised = copy[edit.id] + edit.bias;
+    copy[edit.id] = (raised > 0 ? raised / edit.repetition : raised * edit.repetition) - edit.minus;
+  }
+  for (int i = 0; i < row.num_banned; ++i) {
+    K3_CHECK(row.banned[i] >= 0);
+    if (row.banned[i] < count) copy[row.banned[i]] = -INFINITY;
+  }
+  return copy;
+}
+
 Largest FindLargest(const SampleRow& row, const float* logits, std::int32_t count) {
   Largest largest{-1, -INFINITY};
   bool damaged = false;
@@ -118,14 +154,17 @@ Largest FindLargest(const SampleRow& row, const float* logits, std::int32_t coun
   return damaged ? Largest{-1, NAN} : largest;
 }
 
-std::int32_t DrawToken(const SampleRow& row, const float* weights, std::int32_t count) {
-  const Weights all(row, weights, count);
-  const std::uint64_t needed = NucleusMass(all.total(), row.top_p);
-  const std::uint64_t nucleus =
-      needed >= all.total() ? all.total() : all.FirstBeyond(needed - 1).sum;
+std::int32_t DrawToken(const SampleRow& row, float* weights, std::int32_t count) {
+  const Weights all(row, {weights, static_cast<std::size_t>(count)});
+  Sum left = all.total();
+  K3_CHECK(left.mass > 0);
+  const auto top_k = static_cast<std::uint64_t>(row.top_k);
+  if (top_k > 0 && top_k < left.count) left = all.FirstBeyond(top_k - 1, &Sum::count).sum;
+  const std::uint64_t needed = NucleusMass(left.mass, row.top_p);
+  if (needed < left.mass) left = all.FirstBeyond(needed - 1, &Sum::mass).sum;
   const auto target =
-      static_cast<std::uint64_t>((static_cast<Wide>(RandomBits(row)) * nucleus) >> 64);
-  return all.FirstBeyond(target).id;
+      static_cast<std::uint64_t>((static_cast<Wide>(RandomBits(row)) * left.mass) >> 64);
+  return static_cast<std::int32_t>(all.FirstBeyond(target, &Sum::mass).index);
 }
 
 }  // namespace k3::kernels

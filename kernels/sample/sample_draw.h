@@ -1,5 +1,6 @@
-// What every host backend's sampler shares: the random numbers, and the choice from weights. Pure
-// whole-number arithmetic once the weights are there, so the order of sums changes nothing.
+// What every host backend's sampler shares: the random numbers, the edits, and the choice from
+// weights. Pure whole-number arithmetic once the weights are there, so the order of sums changes
+// nothing.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -19,6 +20,10 @@ std::uint64_t RandomBits(const SampleRow& row);
   return row.mask == nullptr || ((row.mask[id / 32] >> (id % 32)) & 1U) != 0;
 }
 
+// The logits with the row's edits, and minus infinity for those banned: in `copy` [count], or where
+// they are if nothing changes. Ids >= count exist for nobody and are passed over.
+const float* Edited(const SampleRow& row, const float* logits, std::int32_t count, float* copy);
+
 // The largest allowed logit, ties to the lowest id; id -1 when the row is damaged or allows nothing
 // (minus infinity counts as not allowed).
 struct Largest {
@@ -30,8 +35,9 @@ Largest FindLargest(const SampleRow& row, const float* logits, std::int32_t coun
 // Probability mass in units of 2^-40 of the most likely token's: exact sums up to 2^23 tokens.
 inline constexpr float kMassOne = 0x1p40F;
 
-// The token of a keyed draw from the nucleus. weights[i] in [0, 1] is proportional to p_i; the
-// largest is 1; those not allowed count as 0 and may hold anything.
-std::int32_t DrawToken(const SampleRow& row, const float* weights, std::int32_t count);
+// The token of a keyed draw from what min_p, top_k and top_p leave. weights[i] in [0, 1] is
+// proportional to p_i; the largest is 1; those not allowed count as 0 and may hold anything. Works
+// in place: what is left of the weights means nothing.
+std::int32_t DrawToken(const SampleRow& row, float* weights, std::int32_t count);
 
 }  // namespace k3::kernels

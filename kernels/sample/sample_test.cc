@@ -5,37 +5,13 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/ref_ops.h"
 #include "kernels/sample/sample_draw.h"
+#include "kernels/sample/sample_world.h"
 #include "kernels/testing/compare.h"
-#include "kernels/testing/cpu_sets.h"
 #include "kernels/testing/random.h"
 
 namespace k3::kernels {
 namespace {
-
-using Tokens = std::vector<std::int32_t>;
-
-template <typename Op>
-Tokens Sampled(const Matrix<float>& logits, const std::vector<SampleRow>& rows, int limit,
-               const Op& op) {
-  Matrix<std::int32_t> out(1, logits.rows());
-  op(SampleArgs{logits.view(), rows.data(), limit, out.view()});
-  return {out.span().begin(), out.span().end()};
-}
-auto Cpu(const CpuOps& ops, int threads = 1) {
-  return [&ops, threads](const SampleArgs& args) { RunCpu(ops.sample, args, threads); };
-}
-void Ref(const SampleArgs& args) {
-  ref::Sample(args);
-}
-
-// Every implementation under its name.
-template <typename Check>
-void ForEach(const Check& check) {
-  check(Ref, "ref");
-  for (const CpuOps* ops : AllCpuSets()) check(Cpu(*ops), ops->isa);
-}
 
 // Kills: a generator that is not Philox-4x32-10 (rounds, constants, order of words): the vectors
 // are those its authors publish.
@@ -74,7 +50,7 @@ TEST(Sample, GreedyTakesTheLargestAllowed) {
   Matrix<float> logits(1, 70);
   logits.At(0, 40) = logits.At(0, 50) = 2;
   logits.At(0, 66) = 3;
-  ForEach([&](const auto& op, const std::string& what) {
+  ForEachSampler([&](const auto& op, const std::string& what) {
     SampleRow row;
     EXPECT_EQ(Sampled(logits, {row}, 70, op), Tokens{66}) << what;
     EXPECT_EQ(Sampled(logits, {row}, 66, op), Tokens{40}) << what;
@@ -90,7 +66,7 @@ TEST(Sample, GreedyTakesTheLargestAllowed) {
 
 // Kills: a damaged row that answers with a token; a row refused for a NaN that no one may choose.
 TEST(Sample, DamagedRowsAnswerMinusOne) {
-  ForEach([](const auto& op, const std::string& what) {
+  ForEachSampler([](const auto& op, const std::string& what) {
     for (float temperature : {0.0F, 1.0F}) {
       SampleRow row;
       row.temperature = temperature;
@@ -129,11 +105,14 @@ std::int32_t NaiveDraw(const SampleRow& row, const std::vector<float>& weights) 
   for (std::int32_t id = 0; id < static_cast<std::int32_t>(weights.size()); ++id) {
     if (row.mask != nullptr && ((row.mask[id / 32] >> (id % 32)) & 1U) == 0) continue;
     const float weight = weights[static_cast<std::size_t>(id)];
+    if (weight < row.min_p) continue;
     items.push_back({weight, id, static_cast<std::uint64_t>(std::ldexp(double(weight), 40))});
-    total += items.back().mass;
   }
   std::stable_sort(items.begin(), items.end(),
                    [](const Item& a, const Item& b) { return a.weight > b.weight; });
+  const auto top_k = static_cast<std::size_t>(row.top_k);
+  if (top_k > 0 && top_k < items.size()) items.resize(top_k);
+  for (const Item& item : items) total += item.mass;
   const auto needed = static_cast<std::uint64_t>(
       std::ceil(static_cast<long double>(total) * static_cast<long double>(row.top_p)));
   std::uint64_t nucleus = 0;
@@ -150,7 +129,8 @@ std::int32_t NaiveDraw(const SampleRow& row, const std::vector<float>& weights) 
 }
 
 // Kills: a nucleus one token too long or short, ties cut at the wrong id, a threshold instead of
-// the order (equal weights), a draw from outside the nucleus, masked ids that keep their mass.
+// the order (equal weights), a draw from outside the nucleus, masked ids that keep their mass; a
+// min_p that drops the equal, top_k off by one, top_p of the mass they dropped.
 TEST(Sample, DrawIsTheNaiveOneUnderRandomSteps) {
   Random random(LawSeed(31));
   for (int round = 0; round < 3000; ++round) {
@@ -167,12 +147,17 @@ TEST(Sample, DrawIsTheNaiveOneUnderRandomSteps) {
     const float tops[] = {
         1.0F, 0.5F, 0.25F, 0.9F, 0.999F, 1e-6F, static_cast<float>(random.Uniform())};
     row.top_p = tops[random.Below(7)];
+    const float least[] = {0.0F, 0.0F, 0.25F, 1.0F, static_cast<float>(random.Uniform())};
+    row.min_p = least[random.Below(5)];
+    row.top_k = random.Below(2) == 0 ? 0 : 1 + random.Below(count + 2);
     const bool masked = random.Below(2) == 0;
     if (masked) mask[0] |= 1U;
-    if (masked && weights[0] < 0.01F) weights[0] = 0.5F;
+    if (masked) weights[0] = 1.0F;  // the largest of those allowed is 1
     row.mask = masked ? mask.data() : nullptr;
-    ASSERT_EQ(DrawToken(row, weights.data(), count), NaiveDraw(row, weights))
-        << "round " << round << " top_p " << row.top_p << " count " << count;
+    const std::int32_t want = NaiveDraw(row, weights);
+    ASSERT_EQ(DrawToken(row, weights.data(), count), want)
+        << "round " << round << " top_p " << row.top_p << " min_p " << row.min_p << " top_k "
+        << row.top_k << " count " << count;
   }
 }
 
@@ -219,7 +204,7 @@ TEST(Sample, DrawsFollowTheLaw) {
   for (double p : base) sum += std::sqrt(p);
   for (std::size_t i = 0; i < 8; ++i) warm.p[i] = std::sqrt(base[i]) / sum;
   const Law nucleus{{0, 0.3 / 0.7, 0, 0.25 / 0.7, 0, 0, 0.15 / 0.7, 0}, 1.0F, 0.6F};
-  ForEach([&](const auto& op, const std::string& what) {
+  ForEachSampler([&](const auto& op, const std::string& what) {
     EXPECT_LT(ChiSquare(plain, logits, 6000, op), 24.3) << what;
     EXPECT_LT(ChiSquare(warm, logits, 6000, op), 24.3) << what;
     EXPECT_LT(ChiSquare(nucleus, logits, 6000, op), 13.8) << what;
@@ -239,15 +224,15 @@ TEST(Sample, TokensDependOnTheRowAlone) {
     row.seed = random.Next();
     row.position = static_cast<std::uint32_t>(random.Next());
   }
-  const Tokens all = Sampled(logits, rows, 1000, Cpu(*AllCpuSets()[0]));
-  EXPECT_EQ(Sampled(logits, rows, 1000, Ref), all);
+  const Tokens all = Sampled(logits, rows, 1000, CpuSampler(*AllCpuSets()[0]));
+  EXPECT_EQ(Sampled(logits, rows, 1000, RefSampler), all);
   for (const CpuOps* ops : AllCpuSets()) {
-    EXPECT_EQ(Sampled(logits, rows, 1000, Cpu(*ops, 2)), all) << ops->isa;
+    EXPECT_EQ(Sampled(logits, rows, 1000, CpuSampler(*ops, 2)), all) << ops->isa;
     for (std::int64_t r = 0; r < 12; ++r) {
       Matrix<float> one(1, 1003);
       std::copy_n(logits.Row(r), 1003, one.Row(0));
       const auto i = static_cast<std::size_t>(r);
-      EXPECT_EQ(Sampled(one, {rows[i]}, 1000, Cpu(*ops)), Tokens{all[i]}) << ops->isa;
+      EXPECT_EQ(Sampled(one, {rows[i]}, 1000, CpuSampler(*ops)), Tokens{all[i]}) << ops->isa;
     }
   }
 }
@@ -259,7 +244,7 @@ TEST(Sample, ATinyTemperatureIsGreedy) {
   random.FillNormal(logits.span(), 5);
   SampleRow greedy, cold;
   cold.temperature = 1e-30F;
-  ForEach([&](const auto& op, const std::string& what) {
+  ForEachSampler([&](const auto& op, const std::string& what) {
     EXPECT_EQ(Sampled(logits, {cold}, 100, op), Sampled(logits, {greedy}, 100, op)) << what;
   });
 }
