@@ -22,12 +22,15 @@ if(K3_SANITIZE)
   target_link_options(k3_flags INTERFACE -fsanitize=${K3_SANITIZE})
 endif()
 
-# k3_library(NAME SOURCES a.cc ... [DEPS target ...] [OPTIONS -mflag ...])
+# k3_library(NAME SOURCES a.cc ... [DEPS target ...] [OPTIONS -mflag ...] [PCH "<header>" ...])
+# PCH: headers of other people's that most of its units include, read once; a unit says all the same
+# what it includes.
 function(k3_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;OPTIONS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;OPTIONS;PCH" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC k3_flags ${ARG_DEPS})
   target_compile_options(${name} PRIVATE ${ARG_OPTIONS})
+  target_precompile_headers(${name} PRIVATE ${ARG_PCH})
 endfunction()
 
 # Every ctest entry runs with these. K3_SHARED is where the large test data lies, if anywhere.
@@ -41,16 +44,17 @@ elseif(K3_SANITIZE)
     "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/lsan.supp")
 endif()
 
-# k3_test(NAME SOURCES a_test.cc ... [DEPS target ...] [LABELS threads slow ...] [TIMEOUT s])
+# k3_test(NAME SOURCES a_test.cc ... [DEPS target ...] [LABELS threads slow ...] [TIMEOUT s] [PCH ...])
 # One ctest entry per binary. Label `threads` also runs under TSan, `gpu` only where a GPU is,
 # `law` longer under `./dev law` (it reads K3_LAW_SECONDS).
 function(k3_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS;PCH" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE k3_flags ${ARG_DEPS} GTest::gmock GTest::gtest_main)
+  target_precompile_headers(${name} PRIVATE ${ARG_PCH})
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
     ENVIRONMENT "${K3_TEST_ENVIRONMENT}")

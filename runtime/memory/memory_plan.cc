@@ -60,7 +60,8 @@ Result<MemoryPlan> PlanMemory(const ModelConfig& config, const MemoryOptions& op
       std::min({budget / page, useful, std::int64_t{std::numeric_limits<int>::max()}});
   plan.num_pages = static_cast<int>(pages);
   const std::int64_t tokens = (pages - plan.layout.state_pages) * cache::kBlockTokens;
-  const std::int64_t wanted = options.max_model_len > 0 ? longest : 2 * cache::kBlockTokens;
+  const std::int64_t wanted =
+      options.max_model_len > 0 ? longest : std::int64_t{2} * cache::kBlockTokens;
   if (tokens < wanted) {
     const std::int64_t needed =
         (plan.layout.state_pages + cache::BlocksFor(wanted)) * plan.layout.page_bytes;

@@ -3,7 +3,7 @@
 
 #include "tests/simt/machine.h"
 
-// NOLINTBEGIN(bugprone-reserved-identifier): the compiler chose these names.
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the compiler chose these names.
 #define K3_HOOK(name, bytes)                             \
   extern "C" void __tsan_##name##read##bytes(void* p) {  \
     k3::simt::OnAccess(p, bytes, false);                 \
@@ -32,4 +32,4 @@ extern "C" void __tsan_func_entry(void*) {}
 extern "C" void __tsan_func_exit() {}
 extern "C" void __tsan_vptr_update(void**, void*) {}
 extern "C" void __tsan_vptr_read(void**) {}
-// NOLINTEND(bugprone-reserved-identifier)
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)

@@ -68,6 +68,8 @@ def one_command_a_unit(build):
     commands = json.loads(pathlib.Path(build, "compile_commands.json").read_text("utf-8"))
     first = {}
     for command in commands:
+        # g++'s precompiled headers are nothing to clang.
+        command["command"] = re.sub(r" -Winvalid-pch| -include \S+", "", command["command"])
         first.setdefault(os.path.relpath(command["file"]), command)
     folder = pathlib.Path(build, "tidy")
     folder.mkdir(exist_ok=True)

@@ -40,7 +40,7 @@ class Noise {
     const std::uint64_t bits = At(index);
     const auto sum = static_cast<std::int64_t>((bits & 0xffff) + (bits >> 16 & 0xffff) +
                                                (bits >> 32 & 0xffff) + (bits >> 48));
-    return static_cast<float>(sum - 2 * 65535) * (1.0F / 37837.2F);
+    return static_cast<float>(sum - 2L * 65535) * (1.0F / 37837.2F);
   }
 
  private:

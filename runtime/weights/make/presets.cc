@@ -158,6 +158,7 @@ std::optional<Preset> FindPreset(std::string_view name) {
 
 std::vector<std::string> PresetNames() {
   std::vector<std::string> names;
+  names.reserve(std::size(kShapes));
   for (const Shape& shape : kShapes) names.emplace_back(shape.name);
   return names;
 }
