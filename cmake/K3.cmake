@@ -4,6 +4,8 @@ include_guard()
 add_library(k3_flags INTERFACE)
 target_compile_features(k3_flags INTERFACE cxx_std_20)
 target_include_directories(k3_flags INTERFACE ${PROJECT_SOURCE_DIR})
+# -pthread everywhere: precompiled headers are shared only where all flags are.
+target_link_libraries(k3_flags INTERFACE Threads::Threads)
 # -ffp-contract=off: an fma is written where one is meant, nowhere else (design, section 6).
 target_compile_options(k3_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wpedantic -Werror>
@@ -22,15 +24,33 @@ if(K3_SANITIZE)
   target_link_options(k3_flags INTERFACE -fsanitize=${K3_SANITIZE})
 endif()
 
-# k3_library(NAME SOURCES a.cc ... [DEPS target ...] [OPTIONS -mflag ...] [PCH "<header>" ...])
-# PCH: headers of other people's that most of its units include, read once; a unit says all the same
-# what it includes.
+# With a precompiled header g++ 12 takes std::string's own code for ours and warns of what it inlined.
+set(K3_WITH_PCH -Wno-array-bounds -Wno-stringop-overflow -Wno-restrict)
+
+# Large headers of other people's, read once (build time is a feature). A unit says all the same what
+# it includes. k3_headers(NAME <header> ... [DEPS target ...]) makes a set that targets share.
+function(k3_headers name)
+  cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
+  file(WRITE ${PROJECT_BINARY_DIR}/${name}.cc "")
+  add_library(${name} OBJECT ${PROJECT_BINARY_DIR}/${name}.cc)
+  target_link_libraries(${name} PRIVATE k3_flags ${ARG_DEPS})
+  target_precompile_headers(${name} PRIVATE ${ARG_UNPARSED_ARGUMENTS})
+endfunction()
+k3_headers(k3_json_headers <nlohmann/json.hpp> DEPS nlohmann_json::nlohmann_json)
+k3_headers(k3_test_headers <gmock/gmock.h> <nlohmann/json.hpp> <map> <random> <thread>
+  DEPS GTest::gmock GTest::gtest_main nlohmann_json::nlohmann_json)
+
+# k3_library(NAME SOURCES a.cc ... [DEPS target ...] [OPTIONS -mflag ...] [PCH <header> ...]
+#            [HEADERS set])
 function(k3_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;OPTIONS;PCH" ${ARGN})
+  cmake_parse_arguments(ARG "" "HEADERS" "SOURCES;DEPS;OPTIONS;PCH" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC k3_flags ${ARG_DEPS})
-  target_compile_options(${name} PRIVATE ${ARG_OPTIONS})
+  target_compile_options(${name} PRIVATE ${K3_WITH_PCH} ${ARG_OPTIONS})
   target_precompile_headers(${name} PRIVATE ${ARG_PCH})
+  if(ARG_HEADERS)
+    target_precompile_headers(${name} REUSE_FROM ${ARG_HEADERS})
+  endif()
 endfunction()
 
 # Every ctest entry runs with these. K3_SHARED is where the large test data lies, if anywhere.
@@ -54,7 +74,12 @@ function(k3_test name)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE k3_flags ${ARG_DEPS} GTest::gmock GTest::gtest_main)
-  target_precompile_headers(${name} PRIVATE ${ARG_PCH})
+  target_compile_options(${name} PRIVATE ${K3_WITH_PCH})
+  if(ARG_PCH)
+    target_precompile_headers(${name} PRIVATE ${ARG_PCH})
+  else()
+    target_precompile_headers(${name} REUSE_FROM k3_test_headers)
+  endif()
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
     ENVIRONMENT "${K3_TEST_ENVIRONMENT}")
@@ -81,7 +106,8 @@ endfunction()
 # k3_parses_flags(x.cc ...): units that instantiate CLI11 and run once. -O0 saves a third of the
 # longest compilations of the house.
 function(k3_parses_flags)
-  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -O0)
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -O0
+    SKIP_PRECOMPILE_HEADERS ON)  # which are compiled with -O1
 endfunction()
 
 # k3_bench(NAME SOURCES x_bench.cc ... [DEPS ...]): built with `bench`, never run by ctest.
