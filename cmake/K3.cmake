@@ -24,11 +24,12 @@ if(K3_SANITIZE)
   target_link_options(k3_flags INTERFACE -fsanitize=${K3_SANITIZE})
 endif()
 
-# With a precompiled header g++ 12 takes std::string's own code for ours and warns of what it inlined.
+# With a precompiled header g++ 12 takes std::string's own code for ours and warns of what it
+# inlined.
 set(K3_WITH_PCH -Wno-array-bounds -Wno-stringop-overflow -Wno-restrict)
 
-# Large headers of other people's, read once (build time is a feature). A unit says all the same what
-# it includes. k3_headers(NAME <header> ... [DEPS target ...]) makes a set that targets share.
+# Large headers of other people's, read once (build time is a feature). A unit says all the same
+# what it includes. k3_headers(NAME <header> ... [DEPS target ...]) makes a set that targets share.
 function(k3_headers name)
   cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
   file(WRITE ${PROJECT_BINARY_DIR}/${name}.cc "")
@@ -64,7 +65,8 @@ elseif(K3_SANITIZE)
     "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/lsan.supp")
 endif()
 
-# k3_test(NAME SOURCES a_test.cc ... [DEPS target ...] [LABELS threads slow ...] [TIMEOUT s] [PCH ...])
+# k3_test(NAME SOURCES a_test.cc ... [DEPS target ...] [LABELS threads slow ...] [TIMEOUT s]
+#         [PCH <header> ...])
 # One ctest entry per binary. Label `threads` also runs under TSan, `gpu` only where a GPU is,
 # `law` longer under `./dev law` (it reads K3_LAW_SECONDS).
 function(k3_test name)

@@ -62,7 +62,8 @@ class Client(threading.Thread):
     def ask(self, kind, manner):
         timeout = self.chance.uniform(0.01, 0.5) if manner == "deadline" else 60
         call = self.server.channel.unary_stream(
-            "/k3serve.v1.Inference/Generate", request_serializer=k3.GenerateRequest.SerializeToString,
+            "/k3serve.v1.Inference/Generate",
+            request_serializer=k3.GenerateRequest.SerializeToString,
             response_deserializer=k3.GenerateEvent.FromString)(request_of(kind), timeout=timeout)
         patience = self.chance.randrange(1, 20)
         events = []
@@ -82,8 +83,8 @@ class Client(threading.Thread):
 
 
 class Soak(unittest.TestCase):
-    # Kills: pages, slots or calls that stay behind; a preemption, a pause or a neighbour that changes
-    # a token; a client that holds up others for good; memory that grows with every call.
+    # Kills: pages, slots or calls that stay behind; a preemption, a pause or a neighbour that
+    # changes a token; a client that holds up others for good; memory that grows with every call.
     def test_nothing_leaks_and_nothing_changes(self):
         print(f"seed {SEED} (K3_LAW_SEED), {SECONDS:.0f} s (K3_LAW_SECONDS)")
         probe = k3client.Server(K3SERVE, MODEL).wait_ready()

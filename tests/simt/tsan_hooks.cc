@@ -3,7 +3,8 @@
 
 #include "tests/simt/machine.h"
 
-// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the compiler chose these names.
+// The compiler chose these names.
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 #define K3_HOOK(name, bytes)                             \
   extern "C" void __tsan_##name##read##bytes(void* p) {  \
     k3::simt::OnAccess(p, bytes, false);                 \
