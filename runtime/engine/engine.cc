@@ -49,7 +49,7 @@ void WarmUp(ModelExecutor& executor, const MemoryPlan& memory, const ExecutorOpt
   const int rows = std::min(options.max_rows, memory.max_model_len);
   const std::vector<Token> tokens(static_cast<std::size_t>(rows), 0);
   std::vector<PageId> pages;
-  pages.reserve(static_cast<std::size_t>(memory.layout.state_pages + cache::BlocksFor(rows)));
+  pages.reserve(static_cast<std::size_t>(memory.num_pages));
   for (int i = 0; i < memory.layout.state_pages + cache::BlocksFor(rows); ++i) {
     pages.push_back(static_cast<PageId>(i));
   }

@@ -56,12 +56,11 @@ Submitted EngineLoop::Submit(Request request, std::span<Outbox* const> outboxes)
   if (auto refusal = FindNoRoom(choices, tokens)) return *std::move(refusal);
   const auto first = static_cast<RequestId>(last_id_ + 1);
   const TimePoint now = Clock::now();
-  for (Outbox* outbox : outboxes) {
-    const bool last = outbox == outboxes.back();
-    inbox_.push_back(
-        {static_cast<RequestId>(++last_id_), last ? std::move(request) : request, outbox, now});
-    if (!last) ++request.sampling.choice;
+  for (Outbox* outbox : outboxes.first(outboxes.size() - 1)) {
+    inbox_.push_back({static_cast<RequestId>(++last_id_), request, outbox, now});
+    ++request.sampling.choice;
   }
+  inbox_.push_back({static_cast<RequestId>(++last_id_), std::move(request), outboxes.back(), now});
   inbox_tokens_ += tokens;
   work_.notify_one();
   return first;

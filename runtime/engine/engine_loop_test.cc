@@ -132,6 +132,17 @@ Request RandomRequest(std::mt19937& rng) {
   return request;
 }
 
+// What came is what the request gives alone, or as far as it came.
+void ExpectAsAlone(const Outcome& got, const Outcome& want, bool cancelled) {
+  if (got.finished->reason != FinishReason::kAborted) {
+    EXPECT_EQ(got.tokens, want.tokens);
+    EXPECT_EQ(got.finished->reason, want.finished->reason);
+    return;
+  }
+  EXPECT_TRUE(cancelled);
+  EXPECT_TRUE(std::equal(got.tokens.begin(), got.tokens.end(), want.tokens.begin()));
+}
+
 // Kills: a request answered twice or never, tokens of another request in the box, a box used after
 // its Finished (ASan, TSan), a cancel that reaches the wrong one, a deadlock between inbox and
 // loop.
@@ -160,14 +171,7 @@ TEST(EngineLoop, ManyThreadsEachGetTheirOwn) {
         const Outcome got = client->AwaitEnd();
         client.reset();
         ++finished;
-        const Outcome want = model.Alone(request, limits.scheduler.max_model_len);
-        if (got.finished->reason == FinishReason::kAborted) {
-          EXPECT_TRUE(cancel);
-          EXPECT_TRUE(std::equal(got.tokens.begin(), got.tokens.end(), want.tokens.begin()));
-        } else {
-          EXPECT_EQ(got.tokens, want.tokens);
-          EXPECT_EQ(got.finished->reason, want.finished->reason);
-        }
+        ExpectAsAlone(got, model.Alone(request, limits.scheduler.max_model_len), cancel);
       }
     });
   }
@@ -303,6 +307,7 @@ TEST(EngineLoop, ChoicesComeTogether) {
   EngineLoop loop(limits, std::make_unique<GatedExecutor>(limits.scheduler, nullptr), counters);
   std::vector<std::unique_ptr<Client>> clients;
   std::vector<Outbox*> boxes;
+  boxes.reserve(5);
   for (int i = 0; i < 5; ++i) boxes.push_back(clients.emplace_back(new Client)->box());
   const Request request{.prompt = {3, 4}, .max_new_tokens = 9};
   const Submitted refused = loop.Submit(request, boxes);

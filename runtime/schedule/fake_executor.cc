@@ -65,7 +65,7 @@ struct Definition {
       banned = request.stop_ids;
       banned.insert(banned.end(), request.eos_ids.begin(), request.eos_ids.end());
     }
-    if (!options.allowed_ids.empty()) mask.resize(static_cast<std::size_t>(vocabulary / 32 + 1));
+    if (!options.allowed_ids.empty()) mask.resize(static_cast<std::size_t>(vocabulary) / 32 + 1);
     for (const Token id : options.allowed_ids) {
       mask[static_cast<std::size_t>(id / 32)] |= 1U << (static_cast<unsigned>(id) % 32U);
     }

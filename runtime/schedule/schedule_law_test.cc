@@ -142,7 +142,7 @@ class Law {
 
   void Arrive() {
     Request request;
-    request.prompt.resize(static_cast<std::size_t>(1 + Below(limits_.max_model_len + 2)));
+    request.prompt.resize(1 + static_cast<std::size_t>(Below(limits_.max_model_len + 2)));
     for (Token& token : request.prompt) token = Below(kVocabulary);
     if (Below(4) != 0) request.max_new_tokens = 1 + Below(60);
     if (Below(2) == 0) request.eos_ids = {Below(kVocabulary)};

@@ -133,6 +133,7 @@ std::vector<Emission> Scheduler::Expire(TimePoint now) {
     }
   }
   std::vector<Emission> out;
+  out.reserve(late.size());
   for (const RequestId id : late) out.push_back(*End(id, FinishReason::kDeadline));
   return out;
 }

@@ -28,6 +28,7 @@ class CtlBenchTest : public ::testing::Test {
   BenchRun Run(const std::vector<std::string>& texts, std::optional<int> max_concurrency,
                std::vector<double> at_seconds = {}) {
     std::vector<Prompt> prompts;
+    prompts.reserve(texts.size());
     for (const std::string& text : texts) prompts.push_back({text, {}, 5});
     at_seconds.resize(texts.size());
     BenchLoad load;

@@ -50,7 +50,7 @@ class ScriptedInference final : public pb::Inference::Service {
     for (const std::uint32_t id : request->token_ids().ids()) {
       if (id >= kVocabSize || id == kEos) ++wrong_ids;
     }
-    const Status status = Answer(*context, *request, *writer);
+    Status status = Answer(*context, *request, *writer);
     --running_;
     return status;
   }
@@ -123,7 +123,7 @@ class ScriptedControl final : public pb::Control::Service {
   Status GetLoads(ServerContext*, const pb::GetLoadsRequest*, pb::LoadSnapshot* load) override {
     const int look = ++looks;
     load->set_uptime_seconds(2.0 * look);
-    load->set_generation_tokens_total(static_cast<std::uint64_t>(50 * look));
+    load->set_generation_tokens_total(50 * static_cast<std::uint64_t>(look));
     return Status::OK;
   }
 

@@ -172,6 +172,7 @@ TEST_F(StreamingTest, ManyStreamsAtOnce) {
   constexpr int kStreams = 16;
   constexpr int kTokens = 300;
   std::vector<std::future<Collected>> calls;
+  calls.reserve(kStreams);
   for (int i = 0; i < kStreams; ++i) calls.push_back(GenerateLater(TextRequest("x")));
   ASSERT_TRUE(engine_->WaitForRequests(kStreams));
   const std::vector<runtime::Token> tokens = Ids("a");
