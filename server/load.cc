@@ -1,5 +1,6 @@
 #include "server/load.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fmt/format.h>
@@ -81,12 +82,22 @@ ModelFacts FactsOf(const Flags& flags, const runtime::Checkpoint& checkpoint,
   return facts;
 }
 
+// How many sequences of which length the page pool holds at once.
+void LogCapacity(const runtime::EngineInfo& info) {
+  constexpr int kShortest = 1024, kFactor = 4;
+  const auto told = [&info](int tokens) {
+    const int pages = info.layout.state_pages + cache::BlocksFor(tokens);
+    spdlog::info("capacity    {:>8} tokens: {:>6} sequences in the pool, {:>4} of them run at once",
+                 tokens, info.pages / pages, std::min(info.pages / pages, info.max_num_seqs));
+  };
+  for (int tokens = kShortest; tokens < info.max_model_len; tokens *= kFactor) told(tokens);
+  told(info.max_model_len);
+}
+
 void LogSummary(const ServedModel& model) {
   const runtime::EngineInfo& info = model.engine->info();
   const ModelFacts& facts = model.facts;
   const double page_mib = static_cast<double>(info.layout.page_bytes) / (1 << 20);
-  const int blocks = (info.max_model_len + cache::kBlockTokens - 1) / cache::kBlockTokens;
-  const int pages_each = blocks + info.layout.state_pages;
   spdlog::info("model       {} ({} layers, vocabulary {})", facts.names.front(), facts.num_layers,
                info.vocab_size);
   spdlog::info("weights     {:.2f} GiB, fingerprint {}",
@@ -94,8 +105,7 @@ void LogSummary(const ServedModel& model) {
   spdlog::info("device      {} {}, {} threads", info.device, info.isa, info.threads);
   spdlog::info("page pool   {} pages of {:.3f} MiB = {:.2f} GiB; a sequence's state takes {}",
                info.pages, page_mib, info.pages * page_mib / 1024, info.layout.state_pages);
-  spdlog::info("context     {} tokens; {:.1f} requests of that length fit at once, at most {} run",
-               info.max_model_len, static_cast<double>(info.pages) / pages_each, info.max_num_seqs);
+  LogCapacity(info);
 }
 
 }  // namespace

@@ -143,46 +143,54 @@ void ExpectAsAlone(const Outcome& got, const Outcome& want, bool cancelled) {
   EXPECT_TRUE(std::equal(got.tokens.begin(), got.tokens.end(), want.tokens.begin()));
 }
 
+struct Tally {
+  std::atomic<int> finished{0}, refused{0};
+};
+
+// Sixty requests one after another, a quarter of them cancelled.
+void AskAndCancel(unsigned seed, EngineLoop& loop, int max_model_len, Tally& tally) {
+  const FakeExecutor model(1, 1, kVocabulary);
+  std::mt19937 rng(seed);
+  for (int i = 0; i < 60; ++i) {
+    const Request request = RandomRequest(rng);
+    auto client = std::make_unique<Client>();
+    const Submitted id = SubmitOne(loop, request, client->box());
+    if (!Accepted(id)) {
+      EXPECT_EQ(RefusalOf(id).why, Refusal::Why::kQueueFull);
+      EXPECT_GT(RefusalOf(id).retry_after_ms, 0);
+      ++tally.refused;
+      continue;
+    }
+    const bool cancel = rng() % 4 == 0;
+    if (cancel) loop.End(std::get<RequestId>(id), FinishReason::kAborted, {});
+    const Outcome got = client->AwaitEnd();
+    client.reset();
+    ++tally.finished;
+    ExpectAsAlone(got, model.Alone(request, max_model_len), cancel);
+  }
+}
+
 // Kills: a request answered twice or never, tokens of another request in the box, a box used after
 // its Finished (ASan, TSan), a cancel that reaches the wrong one, a deadlock between inbox and
 // loop.
 TEST(EngineLoop, ManyThreadsEachGetTheirOwn) {
   EngineCounters counters;
   const LoopLimits limits = Limits();
-  const FakeExecutor model(1, 1, kVocabulary);
   EngineLoop loop(limits, std::make_unique<GatedExecutor>(limits.scheduler, nullptr), counters);
-  std::atomic<int> finished{0}, refused{0};
+  Tally tally;
   std::vector<std::thread> threads;
   for (unsigned worker = 0; worker < 6; ++worker) {
-    threads.emplace_back([&, worker] {
-      std::mt19937 rng(worker);
-      for (int i = 0; i < 60; ++i) {
-        const Request request = RandomRequest(rng);
-        auto client = std::make_unique<Client>();
-        const Submitted id = SubmitOne(loop, request, client->box());
-        if (!Accepted(id)) {
-          EXPECT_EQ(RefusalOf(id).why, Refusal::Why::kQueueFull);
-          EXPECT_GT(RefusalOf(id).retry_after_ms, 0);
-          ++refused;
-          continue;
-        }
-        const bool cancel = rng() % 4 == 0;
-        if (cancel) loop.End(std::get<RequestId>(id), FinishReason::kAborted, {});
-        const Outcome got = client->AwaitEnd();
-        client.reset();
-        ++finished;
-        ExpectAsAlone(got, model.Alone(request, limits.scheduler.max_model_len), cancel);
-      }
-    });
+    threads.emplace_back(
+        [&, worker] { AskAndCancel(worker, loop, limits.scheduler.max_model_len, tally); });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(finished + refused, 360);
-  EXPECT_GT(finished, 60);
+  EXPECT_EQ(tally.finished + tally.refused, 360);
+  EXPECT_GT(tally.finished, 60);
   EXPECT_TRUE(loop.Drain(seconds(10)));
   EXPECT_EQ(counters.pages_free.value(), limits.scheduler.num_pages);
   std::uint64_t ended = 0;
   for (const Counter& counter : counters.requests_finished) ended += counter.value();
-  EXPECT_EQ(ended, static_cast<std::uint64_t>(finished));
+  EXPECT_EQ(ended, static_cast<std::uint64_t>(tally.finished));
 }
 
 // Kills: a queue without a bound, a bound that refuses while places are free, a refusal that
