@@ -15,7 +15,8 @@ import subprocess
 import sys
 import time
 
-LEFT_OUT = re.compile(r"^(proto/|server/(grpc|http|ctl)/|tests/server/|build/)|_pb2?\.cc$|\.pb\.cc$")
+LEFT_OUT = re.compile(
+    r"^(proto/|server/(grpc|http|ctl)/|tests/server/|build/)|_pb2?\.cc$|\.pb\.cc$")
 BUDGET_SECONDS = 140
 CLANG_TIDY = ("clang-tidy", "--quiet", "--extra-arg=-Wno-unknown-warning-option")  # g++'s own
 # The path-sensitive analyzer takes half the time and knows neither test nor bench macros; sizes
