@@ -109,7 +109,7 @@ TEST(Fairness, OneRowIsTakenInTurns) {
   EXPECT_EQ(brief_rows, 20);
 }
 
-// Kills: long prompts that take every slot.
+// Kills: long prompts that are all started at once and take every slot.
 TEST(Fairness, LongPromptsLeaveSlots) {
   Bench bench(Limits());
   for (int i = 0; i < 8; ++i) bench.Add(200, 1);

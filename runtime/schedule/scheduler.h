@@ -8,8 +8,9 @@
 //      progresses, and a request that fits the pool alone is always finished.
 //   4. Decode rows first, then prefill. Add() refuses at the door what could never run.
 //   5. Prompts with more than `long_prefill_tokens` to compute are a class of their own: while
-//      others want rows, it gets half of the prefill budget, and half of the slots for prefill. A
-//      long prompt that waits for pages is passed by at most kMaxPasses others.
+//      others want rows, it gets half of the prefill budget. One after another of a class is
+//      computed, so long ones take slots no faster than they are. A long prompt that waits for
+//      pages is passed by at most kMaxPasses others.
 //   6. A paused sequence takes no step and holds up nobody.
 #pragma once
 #include <array>

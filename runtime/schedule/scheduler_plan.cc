@@ -48,8 +48,7 @@ void Scheduler::PlanPrefills(int rows) {
   odd_step_ = !odd_step_;
   const int share = (rows + (odd_step_ ? 1 : 0)) / 2;  // of the long ones
   const int used = PlanClass(PromptClass::kShort, rows - share);
-  const bool more_wanted = used == rows - share;
-  const int used_long = PlanClass(PromptClass::kLong, more_wanted ? share : rows - used);
+  const int used_long = PlanClass(PromptClass::kLong, rows - used);
   PlanClass(PromptClass::kShort, rows - used - used_long);
 }
 
@@ -126,13 +125,8 @@ bool Scheduler::MayAdmit(const Sequence& sequence) {
     if (passes_ > 0) ++passes_;
     return true;
   }
-  const auto prefills =
-      std::count_if(running_.begin(), running_.end(), [](const SequencePtr& other) {
-        return other->prompt_class == PromptClass::kLong && other->prefilling() && !other->paused;
-      });
-  const bool many = prefills >= std::max(1, limits_.max_num_seqs / 2);
-  const bool fits = !many && MakeRoom(PagesToAdmit(sequence), sequence);
-  passes_ = fits || many ? 0 : std::max(passes_, 1);
+  const bool fits = MakeRoom(PagesToAdmit(sequence), sequence);
+  passes_ = fits ? 0 : std::max(passes_, 1);
   return fits;
 }
 
