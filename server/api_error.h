@@ -13,6 +13,7 @@ namespace reason {
 inline constexpr const char* kEmptyPrompt = "EMPTY_PROMPT";
 inline constexpr const char* kInvalidUtf8 = "INVALID_UTF8";
 inline constexpr const char* kMalformedMessage = "MALFORMED_MESSAGE";
+inline constexpr const char* kInvalidRequestId = "INVALID_REQUEST_ID";
 inline constexpr const char* kTokenIdOutOfRange = "TOKEN_ID_OUT_OF_RANGE";
 inline constexpr const char* kContextLengthExceeded = "CONTEXT_LENGTH_EXCEEDED";
 inline constexpr const char* kInvalidTemperature = "INVALID_TEMPERATURE";

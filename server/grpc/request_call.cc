@@ -15,6 +15,7 @@ namespace pb = k3serve::v1;
 using runtime::FinishReason;
 
 constexpr const char* kApiName = "grpc";
+constexpr std::size_t kMaxRequestIdBytes = 256;  // it is kept, logged and listed
 // A client's own timer fires first, and its cancel may come a moment before our deadline.
 constexpr std::chrono::milliseconds kDeadlineSlack{100};
 constexpr std::chrono::hours kForever{24 * 365};
@@ -88,6 +89,13 @@ void RequestCall::Admit() {
   const ServedModel& model = *front_end_.lifecycle.model();
   pb::GenerateRequest request;
   if (const auto error = ParseMessage(ToString(request_), request)) return EndRefused(*error);
+  if (request.request_id().size() > kMaxRequestIdBytes) {
+    return EndRefused({Code::kInvalidArgument,
+                       reason::kInvalidRequestId,
+                       fmt::format("request_id: {} bytes; expected at most {}",
+                                   request.request_id().size(), kMaxRequestIdBytes),
+                       {}});
+  }
   request_id_ = request.request_id().empty() ? FreshRequestId() : request.request_id();
   Open(request_id_, request);
   Ask ask = ToAsk(request);
@@ -148,9 +156,10 @@ void RequestCall::Note(const GenerationStep& step) {
   entry_->generated.fetch_add(static_cast<int>(step.tokens.size()));
   if (!step.finished) return;
   completion_tokens_ += step.finished->usage.completion_tokens;
-  if (!finished_ || (FailureOf(*step.finished) && !FailureOf(*finished_))) {
-    finished_ = step.finished;
-  }
+  const bool failed = FailureOf(*step.finished).has_value();
+  if (!finished_ || (failed && !FailureOf(*finished_))) finished_ = step.finished;
+  if (failed)
+    generation_->Cancel();  // the call ends in a status: nobody will see the other choices
 }
 
 std::optional<ApiError> RequestCall::FailureOf(const runtime::Finished& finished) const {

@@ -116,6 +116,19 @@ TEST_F(ChoicesTest, EachChoiceHasItsIndex) {
   EXPECT_EQ(usage.completion_tokens(), 12U);
 }
 
+// Kills: a failed choice that leaves the others running to their end, a status without its reason.
+TEST_F(ChoicesTest, AFailedChoiceEndsTheCall) {
+  pb::GenerateRequest request = TextRequest("hello");
+  request.mutable_sampling()->set_n(2);
+  auto later = GenerateLater(request);
+  ASSERT_TRUE(engine_->WaitForRequests(2));
+  engine_->Finish(1, FinishReason::kError, "not finite");
+  ASSERT_TRUE(engine_->WaitForEnd(0));
+  const Collected got = later.get();
+  EXPECT_EQ(got.status.error_code(), grpc::StatusCode::INTERNAL);
+  EXPECT_EQ(got.reason, "ENGINE_ERROR");
+}
+
 // Kills: log probabilities out of step with tokens when text is held back, bytes of another token,
 // an infinity on the wire.
 TEST_F(ChoicesTest, LogprobsGoWithTheirTokens) {
@@ -197,6 +210,7 @@ TEST_F(ChoicesTest, BadOptionsAreNamed) {
   expect("TOKEN_ID_OUT_OF_RANGE",
          [](Request& r) { r.mutable_sampling()->add_allowed_token_ids(1U << 30U); });
   expect("INVALID_LOGPROBS", [](Request& r) { r.mutable_output()->set_logprobs(21); });
+  expect("INVALID_REQUEST_ID", [](Request& r) { r.set_request_id(std::string(257, 'x')); });
   expect("INVALID_STOP", [](Request& r) { r.mutable_stop()->add_stop_strings(""); });
   expect("INVALID_MIN_NEW_TOKENS", [](Request& r) {
     r.mutable_stop()->set_min_new_tokens(3);
