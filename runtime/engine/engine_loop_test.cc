@@ -365,6 +365,7 @@ TEST(EngineLoop, DeadlinesEndWork) {
   ASSERT_TRUE(Accepted(SubmitOne(loop, late, running.box())));
   std::this_thread::sleep_for(milliseconds(300));
   EXPECT_FALSE(running.box()->Take().finished) << "started in time";
+  std::this_thread::sleep_for(milliseconds(900));  // unread, so it is paused, not done
   EXPECT_EQ(running.AwaitEnd().finished->reason, FinishReason::kDeadline);
   EXPECT_TRUE(loop.Drain(seconds(10)));
   EXPECT_EQ(counters.pages_free.value(), limits.scheduler.num_pages);
